@@ -1,0 +1,254 @@
+"""The contract between the daemon and an agent's wire: inputs in, actions out.
+
+A conversation is a pure state machine. It has no clock, no files and no
+process; the daemon feeds it bytes and intents and carries out what it returns.
+Given the same inputs in the same order it returns the same actions however
+the bytes were chunked: after a crash its state is rebuilt by replaying them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import field, frozen
+
+# --- what a conversation returns -------------------------------------------------
+
+
+@frozen
+class Span:
+    """Where in the attempt's raw stdout something came from, in bytes."""
+
+    offset: int
+    size: int
+
+
+@frozen
+class Event:
+    """One line of the run's journal. ``members`` are JSON values; types are in `events`."""
+
+    type: str
+    members: Mapping[str, Any] = field(factory=dict)
+    span: Span | None = None
+
+
+@frozen
+class Option:
+    """One choice the agent offers. ``kind`` is one of ``events.OPTION_KINDS``."""
+
+    id: str
+    kind: str
+    name: str
+    requires_message: bool = False
+
+
+@frozen
+class Ask:
+    """The agent asks for permission. ``request`` is unique within the conversation."""
+
+    request: str
+    tool: Mapping[str, Any]
+    question: str
+    options: tuple[Option, ...]
+
+
+@frozen
+class Withdraw:
+    """The agent takes a question back; nobody needs to answer it any more."""
+
+    request: str
+
+
+@frozen
+class Write:
+    """Bytes for the agent's stdin."""
+
+    data: bytes = field(repr=lambda data: f"<{len(data)} bytes>")
+
+
+@frozen
+class CloseStdin:
+    """Nothing more will be written: the agent is to finish."""
+
+
+@frozen
+class SetTimer:
+    """(Re)arm a named timer; ``seconds`` None disarms it."""
+
+    name: str
+    seconds: float | None
+
+
+@frozen
+class SessionKnown:
+    """The agent named its own session (and, where it says so, its version)."""
+
+    session: str
+    agent_version: str | None = None
+
+
+@frozen
+class Usage:
+    """Tokens of this run so far, whatever the agent's own counters mean.
+
+    ``counters``: input (without cached), cached_input, output, reasoning, total;
+    ``cost_usd`` only where the agent reported it.
+    """
+
+    counters: Mapping[str, int]
+    cost_usd: float | None = None
+
+
+@frozen
+class TurnEnded:
+    """The agent's terminal record of a turn.
+
+    ``stop_reason`` is one of ``events.STOP_REASONS``; ``error`` ({message, code?, data?})
+    accompanies ``error``.
+    """
+
+    stop_reason: str
+    error: Mapping[str, Any] | None = None
+
+
+Action = (
+    Event | Ask | Withdraw | Write | CloseStdin | SetTimer | SessionKnown | Usage | TurnEnded
+)
+
+# --- what a conversation is told -------------------------------------------------
+
+
+@frozen
+class Prompt:
+    """The next turn's text. A conversation keeps it until the agent can take it."""
+
+    turn: int
+    text: str
+
+
+@frozen
+class Answer:
+    """The decision on an `Ask`. ``option`` None means: cancelled, nobody chose."""
+
+    request: str
+    option: str | None
+    message: str | None = None
+
+
+@frozen
+class Cancel:
+    """End the turn now; pending questions get the agent's form of "cancelled"."""
+
+
+Intent = Prompt | Answer | Cancel
+
+
+@frozen
+class Ending:
+    """How the process ended, once all of its stdout was received.
+
+    ``epilogue`` is the stdout of the plan's epilogue, where one ran and succeeded.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    stderr_tail: bytes = b""
+    epilogue: bytes | None = None
+
+
+class Conversation(Protocol):
+    """One attempt's dialogue with one agent process."""
+
+    def start(self) -> list[Action]: ...
+    def receive(self, data: bytes) -> list[Action]: ...
+    def intend(self, intent: Intent) -> list[Action]: ...
+    def expire(self, timer: str) -> list[Action]: ...
+    def finish(self, ending: Ending) -> list[Action]: ...
+    def snapshot(self) -> dict[str, Any]: ...
+    def restore(self, snapshot: Mapping[str, Any]) -> None: ...
+
+
+# --- how an agent is started -----------------------------------------------------
+
+
+@frozen
+class Seed:
+    """A file the agent needs in its private home before it starts.
+
+    ``path`` is relative to the home. Content is ``content``, or a copy of
+    ``source`` relative to the user's own home (left out where that does not exist).
+    """
+
+    path: str
+    content: bytes | None = field(default=None, repr=False)
+    source: str | None = None
+    mode: int = 0o600
+
+
+@frozen
+class LaunchPlan:
+    """What to run inside the boundary. ``argv[0]`` "{executable}" and "{python}" are filled in.
+
+    ``epilogue`` runs in the same sandbox after the agent ended; "{session}" in it is
+    the agent's session, and without one it does not run.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(factory=dict)
+    seeds: tuple[Seed, ...] = ()
+    hosts: tuple[str, ...] = ()
+    epilogue: tuple[str, ...] = ()
+    epilogue_limit_s: float = 20.0
+
+
+@frozen
+class AgentRequest:
+    """What an adapter may know of a run. All paths are as seen inside the sandbox."""
+
+    cwd: str
+    home: str
+    permissions: str = "allow"
+    argv: tuple[str, ...] = ()
+    model: str | None = None
+    effort: str | None = None
+    provider: str | None = None
+    as_agent: str | None = None
+    session: str | None = None
+    keep: bool = False
+    env_names: frozenset[str] = frozenset()
+
+
+@frozen
+class AgentSpec:
+    """Facts about an agent, as data.
+
+    ``executables``: names looked up on PATH, first found wins; ``native``: paths
+    relative to the npm package that hold the real binary behind a script shim.
+    ``runtime`` "python": coachman's own guest program, run by the installation's
+    interpreter. ``environment``: every variable name the agent may be given;
+    ``credentials``: those of them whose values are masked everywhere.
+    """
+
+    name: str
+    title: str
+    executables: tuple[str, ...] = ()
+    native: tuple[str, ...] = ()
+    runtime: str | None = None
+    environment: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+    efforts: tuple[str, ...] = ()
+    takes_model: bool = True
+    takes_argv: bool = False
+    asks_permission: bool = True
+    resumes: bool = False
+
+
+class Adapter(Protocol):
+    """An agent: what it is, how it is started, how it is talked to."""
+
+    spec: AgentSpec
+
+    def plan(self, request: AgentRequest) -> LaunchPlan: ...
+    def converse(self, request: AgentRequest) -> Conversation: ...
+
+
+Actions = Sequence[Action]
