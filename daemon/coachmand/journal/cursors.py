@@ -1,0 +1,72 @@
+"""Cursors: positions in a journal that somebody reads from, live or long ended."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import trio
+
+from .lines import Line
+from .log import Journal, read_lines
+
+BATCH_LINES = 512
+
+
+class Cursor:
+    """Reads one live journal, in order, each line once, from after ``seq``."""
+
+    def __init__(self, journal: Journal, seq: int) -> None:
+        self._journal = journal
+        self.seq = seq
+        self._offset = 0
+
+    def __repr__(self) -> str:
+        return f"<Cursor {self._journal.run} after={self.seq}>"
+
+    async def next(self) -> list[Line]:
+        """The next lines, waiting for them; empty once the journal is closed and read."""
+        await self._journal.wait_beyond(self.seq)
+        return await self.take()
+
+    async def take(self) -> list[Line]:
+        """The next lines that exist already, perhaps none."""
+        lines = self._journal.recent(self.seq, BATCH_LINES)
+        if lines is None:
+            lines, self._offset = await trio.to_thread.run_sync(
+                self._journal.read, self.seq, self._offset
+            )
+        if lines:
+            self.seq = lines[-1].seq
+        return lines
+
+
+class FileCursor:
+    """Reads the journal file of a run that has ended."""
+
+    def __init__(self, path: Path, seq: int) -> None:
+        self._path = path
+        self.seq = seq
+        self._offset = 0
+
+    async def next(self) -> list[Line]:
+        """The next lines, empty at the end."""
+        lines, self._offset = await trio.to_thread.run_sync(self._read)
+        if lines:
+            self.seq = lines[-1].seq
+        return lines
+
+    take = next
+
+    def _read(self) -> tuple[list[Line], int]:
+        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            end = os.fstat(fd).st_size
+            return read_lines(lambda at, size: os.pread(fd, size, at), self.seq, self._offset, end)
+        finally:
+            os.close(fd)
+
+
+async def batches(cursor: Cursor | FileCursor) -> AsyncIterator[list[Line]]:
+    """Everything from the cursor on, a batch at a time, until the journal ends."""
+    while lines := await cursor.next():
+        yield lines

@@ -1,0 +1,167 @@
+"""One run's journal: appended by its run alone, read by any number of cursors.
+
+Subscribers are cursors over the log, not queues: each reads from the tail that
+is kept in memory or, when it is behind, from the file. A slow reader delays
+only itself, and nobody loses an event.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from ..durable import AppendFile
+from ..redaction import Redactor
+from . import vocabulary as v
+from .lines import Entry, Line, encode, seq_of
+
+TAIL_LINES = 2048
+READ_BYTES = 256 * 1024
+SYNC_WITHIN_S = 1.0
+
+Envelope = Callable[[], dict[str, Any]]
+
+
+class Journal:
+    """The append-only event log of one run. ``head`` is the seq of its last line."""
+
+    def __init__(self, path: Path, run: str, redactor: Redactor | None = None) -> None:
+        """Open ``path``, cutting a torn tail. Blocks: call it in a thread."""
+        self.run = run
+        self.redactor = redactor or Redactor()
+        self.closed = False
+        self._file = AppendFile(path)
+        self.cut_bytes = self._file.cut_bytes
+        self.size = self._file.size
+        self.head = _last_seq(self._file)
+        self._tail: list[Line] = []
+        self._index: list[tuple[int, int]] = []
+        self._lot = trio.lowlevel.ParkingLot()
+        self._unsynced_since: float | None = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        return f"<Journal {self.run} head={self.head} {self.size} bytes {state}>"
+
+    async def append(
+        self, entries: Sequence[Entry], envelope: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Write ``entries`` and show them to the cursors; returns them as events.
+
+        ``envelope`` holds the members every line of this moment shares (attempt, turn,
+        session). What decides something has reached the disk on return. The caller is
+        the run's only writer. Raises OSError where the disk refuses: nothing is shown then.
+        """
+        if not entries:
+            return []
+        events, lines = self._number(entries, envelope)
+        data = b"".join(line.data + b"\n" for line in lines)
+        sync = any(entry.type in v.DECISIVE for entry in entries) or self._sync_is_due()
+        await trio.to_thread.run_sync(lambda: self._file.append(data, sync=sync))
+        self._unsynced_since = None if sync else self._unsynced_since or time.monotonic()
+        self._publish(lines, len(data))
+        return events
+
+    async def sync(self) -> None:
+        """Bring what was appended to the disk."""
+        if self._unsynced_since is not None:
+            self._unsynced_since = None
+            await trio.to_thread.run_sync(self._file.sync)
+
+    @property
+    def sync_due_s(self) -> float | None:
+        """The monotonic second by which `sync` is owed, where lines wait for it."""
+        since = self._unsynced_since
+        return None if since is None else since + SYNC_WITHIN_S
+
+    def close(self) -> None:
+        """No more lines will come: cursors end once they have read them all."""
+        self.closed = True
+        self._lot.unpark_all()
+
+    def release(self) -> None:
+        """Give the file back. No cursor may be reading any more."""
+        self._file.close()
+
+    async def wait_beyond(self, seq: int) -> None:
+        """Sleep until a line after ``seq`` exists or the journal is closed."""
+        while self.head <= seq and not self.closed:
+            await self._lot.park()
+
+    def recent(self, after: int, limit: int) -> list[Line] | None:
+        """At most ``limit`` lines after ``after``, or None where memory holds them no more."""
+        start = after + 1 - (self._tail[0].seq if self._tail else self.head + 1)
+        return self._tail[start : start + limit] if start >= 0 else None
+
+    def read(self, after: int, offset: int = 0) -> tuple[list[Line], int]:
+        """Some lines after ``after`` from the file, and the offset behind them. Blocks."""
+        offset = max(offset, self._offset_hint(after))
+        return read_lines(self._file.read, after, offset, self.size)
+
+    def _offset_hint(self, after: int) -> int:
+        return next((at for seq, at in reversed(self._index) if seq <= after + 1), 0)
+
+    def _number(
+        self, entries: Sequence[Entry], envelope: dict[str, Any]
+    ) -> tuple[list[dict[str, Any]], list[Line]]:
+        now_ms = time.time_ns() // 1_000_000
+        events: list[dict[str, Any]] = []
+        lines: list[Line] = []
+        for seq, entry in enumerate(entries, self.head + 1):
+            event = {"type": entry.type, "seq": seq, "ts": now_ms, "run": self.run, **envelope}
+            if entry.n is not None:
+                event["n"] = entry.n
+            event.update(entry.members)
+            events.append(event)
+            lines.append(Line(seq, self.redactor.mask(encode(event, entry.reference))))
+        return events, lines
+
+    def _sync_is_due(self) -> bool:
+        due = self.sync_due_s
+        return due is not None and time.monotonic() >= due
+
+    def _publish(self, lines: list[Line], size: int) -> None:
+        self._index.append((lines[0].seq, self.size))
+        self.size += size
+        self.head = lines[-1].seq
+        self._tail.extend(lines)
+        if len(self._tail) > 2 * TAIL_LINES:
+            del self._tail[:-TAIL_LINES]
+        if len(self._index) > 4 * TAIL_LINES:
+            self._index = self._index[::2]
+        self._lot.unpark_all()
+
+
+def read_lines(
+    pread: Callable[[int, int], bytes], after: int, offset: int, end: int
+) -> tuple[list[Line], int]:
+    """Lines with a seq beyond ``after`` from ``offset`` on: about 256 KiB of them at a time."""
+    lines: list[Line] = []
+    while offset < end and not lines:
+        data = pread(offset, READ_BYTES)
+        cut = data.rfind(b"\n") + 1
+        if not cut:
+            data = pread(offset, end - offset)
+            cut = data.rfind(b"\n") + 1
+            if not cut:
+                break
+        offset += cut
+        for raw in data[: cut - 1].split(b"\n"):
+            seq = seq_of(raw)
+            if seq > after:
+                lines.append(Line(seq, raw))
+    return lines, offset
+
+
+def _last_seq(file: AppendFile) -> int:
+    size, want = file.size, 4096
+    while size:
+        start = max(0, size - want)
+        tail = file.read(start, size - start).rstrip(b"\n")
+        newline = tail.rfind(b"\n")
+        if newline >= 0 or start == 0:
+            return seq_of(tail[newline + 1 :])
+        want *= 4
+    return 0

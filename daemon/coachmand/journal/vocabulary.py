@@ -1,0 +1,93 @@
+"""Every type of line a journal holds, and which of them decide something."""
+
+from coachman_adapters.events import (
+    COMMANDS as AGENT_COMMANDS,
+)
+from coachman_adapters.events import (
+    CONVERSATION_EVENTS,
+    MESSAGE_CHUNK,
+    NOISE,
+    NOTICE,
+    PLAN,
+    STATUS,
+    THOUGHT_CHUNK,
+    TOOL_CALL,
+    TOOL_UPDATE,
+    UNKNOWN,
+    USER_CHUNK,
+)
+
+RUN_STATE = "run.state"
+RUN_QUEUED = "run.queued"
+RUN_STARTED = "run.started"
+RUN_RECOVERED = "run.recovered"
+RUN_ENDED = "run.ended"
+ATTEMPT_STARTED = "attempt.started"
+ATTEMPT_ENDED = "attempt.ended"
+TURN_STARTED = "turn.started"
+TURN_ENDED = "turn.ended"
+INPUT = "agent.input"
+SESSION = "agent.session"
+PERMISSION_REQUESTED = "permission.requested"
+PERMISSION_RESOLVED = "permission.resolved"
+USAGE_UPDATED = "usage.updated"
+DEADLINE_EXPIRED = "deadline.expired"
+ERROR = "error"
+
+# Synced before anyone is told or any effect follows; the rest within a second.
+DECISIVE = frozenset(
+    {
+        RUN_QUEUED,
+        RUN_STARTED,
+        RUN_ENDED,
+        ATTEMPT_STARTED,
+        ATTEMPT_ENDED,
+        TURN_ENDED,
+        INPUT,
+        SESSION,
+        PERMISSION_REQUESTED,
+        PERMISSION_RESOLVED,
+        DEADLINE_EXPIRED,
+    }
+)
+
+EVENT_TYPES = CONVERSATION_EVENTS | DECISIVE | {
+    RUN_STATE,
+    RUN_RECOVERED,
+    TURN_STARTED,
+    USAGE_UPDATED,
+    ERROR,
+}
+
+__all__ = [
+    "AGENT_COMMANDS",
+    "ATTEMPT_ENDED",
+    "ATTEMPT_STARTED",
+    "CONVERSATION_EVENTS",
+    "DEADLINE_EXPIRED",
+    "DECISIVE",
+    "ERROR",
+    "EVENT_TYPES",
+    "INPUT",
+    "MESSAGE_CHUNK",
+    "NOISE",
+    "NOTICE",
+    "PERMISSION_REQUESTED",
+    "PERMISSION_RESOLVED",
+    "PLAN",
+    "RUN_ENDED",
+    "RUN_QUEUED",
+    "RUN_RECOVERED",
+    "RUN_STARTED",
+    "RUN_STATE",
+    "SESSION",
+    "STATUS",
+    "THOUGHT_CHUNK",
+    "TOOL_CALL",
+    "TOOL_UPDATE",
+    "TURN_ENDED",
+    "TURN_STARTED",
+    "UNKNOWN",
+    "USAGE_UPDATED",
+    "USER_CHUNK",
+]

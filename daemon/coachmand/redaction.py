@@ -1,0 +1,40 @@
+"""Masks known credential values wherever the daemon writes text.
+
+The values live in memory only. A mask keeps the length of what it hides, so
+that raw logs can be masked in place and offsets into them stay true.
+"""
+
+import re
+from collections.abc import Iterable
+
+# Shorter values would blank out ordinary words; a credential is longer.
+MIN_SECRET_BYTES = 8
+
+
+class Redactor:
+    """Replaces every known secret by asterisks of the same length."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        found = {s.encode("utf-8", "surrogateescape") for s in secrets}
+        # As JSON writes it: what a secret looks like within a serialized line.
+        escaped = {s.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for s in found}
+        values = sorted(
+            (s for s in found | escaped if len(s) >= MIN_SECRET_BYTES), key=len, reverse=True
+        )
+        self._pattern = re.compile(b"|".join(map(re.escape, values))) if values else None
+        self.longest = len(values[0]) if values else 0
+
+    def __repr__(self) -> str:
+        return f"<Redactor {'on' if self._pattern else 'off'}>"
+
+    def mask(self, data: bytes) -> bytes:
+        """``data`` with every secret starred out, at equal length."""
+        if self._pattern is None:
+            return data
+        return self._pattern.sub(lambda match: b"*" * len(match[0]), data)
+
+    def mask_text(self, text: str) -> str:
+        """The same for text."""
+        if self._pattern is None:
+            return text
+        return self.mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
