@@ -1,0 +1,126 @@
+"""What every test may lean on: options, short state directories, a bounded wait.
+
+Helpers that several packages share are modules of ``tests/support``.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from hypothesis import settings
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+SOURCE_ROOTS = tuple(ROOT / name for name in ("client", "daemon", "adapters", "sandbox"))
+IN_CI = os.environ.get("CI") == "true"
+POLL_INTERVAL_S = 0.01
+EVENTUALLY_S = 20.0
+SOAK_ROUNDS = 20 if IN_CI else 100
+
+sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
+
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
+settings.register_profile("local", deadline=None)
+settings.load_profile("ci" if IN_CI else "local")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("coachman")
+    group.addoption(
+        "--agents-dir",
+        default=os.environ.get("COACHMAN_TEST_AGENTS"),
+        help="directory whose node_modules holds the real agent CLIs (COACHMAN_TEST_AGENTS)",
+    )
+    group.addoption(
+        "--rounds",
+        type=int,
+        default=SOAK_ROUNDS,
+        help=f"how often a storm strikes (default {SOAK_ROUNDS})",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """In CI a real agent that was not driven is a failure: nobody reads a skip."""
+    report = yield
+    if IN_CI and report.skipped and item.get_closest_marker("real_agent"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, which CI does not allow: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def agents_dir(request: pytest.FixtureRequest) -> Path:
+    """The directory whose ``node_modules`` holds the real CLIs; skips where there is none."""
+    found = request.config.getoption("--agents-dir")
+    if not found or not Path(found, "node_modules").is_dir():
+        pytest.skip("no real agent is installed: run scripts/agents, or set COACHMAN_TEST_AGENTS")
+    return Path(found).resolve()
+
+
+@pytest.fixture(scope="session")
+def opencode_bin(agents_dir: Path) -> Path:
+    """The directory to put on PATH so that ``opencode`` is the pinned real one."""
+    bin_dir = agents_dir / "node_modules" / ".bin"
+    if not (bin_dir / "opencode").exists():
+        pytest.skip(f"opencode is not installed in {agents_dir}")
+    return bin_dir
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often a storm strikes (``--rounds``)."""
+    return int(request.config.getoption("--rounds"))
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    """A private state directory whose path leaves room for the sockets in it.
+
+    A Unix socket's path may have 107 bytes; pytest's own directories are too deep.
+    """
+    path = Path(tempfile.mkdtemp(prefix="cm-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture
+def eventually() -> Callable[..., object]:
+    """``eventually(condition, within_s=…)``: what the condition returns once it is true.
+
+    Bounded, so that a condition that never holds fails its own test by name.
+    """
+
+    def wait(condition: Callable[[], object], within_s: float = EVENTUALLY_S) -> object:
+        ends = time.monotonic() + within_s
+        while not (value := condition()):
+            if time.monotonic() > ends:
+                pytest.fail(f"{condition.__qualname__} did not hold within {within_s} s")
+            time.sleep(POLL_INTERVAL_S)
+        return value
+
+    return wait
+
+
+@pytest.fixture
+def eventually_async() -> Callable[..., Awaitable[object]]:
+    """As ``eventually``, for tests that run under trio; the condition itself may be async."""
+
+    async def wait(condition: Callable[[], object], within_s: float = EVENTUALLY_S) -> object:
+        with trio.move_on_after(within_s):
+            while True:
+                value = condition()
+                if isinstance(value, Awaitable):
+                    value = await value
+                if value:
+                    return value
+                await trio.sleep(POLL_INTERVAL_S)
+        pytest.fail(f"{condition.__qualname__} did not hold within {within_s} s")
+
+    return wait
