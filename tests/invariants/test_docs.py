@@ -6,15 +6,12 @@ from pathlib import Path
 
 import sourcetree
 from coachman import wire
-from coachman_adapters.events import CONVERSATION_EVENTS
+from coachmand.journal.vocabulary import EVENT_TYPES
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 FOREIGN = ("http://", "https://", "mailto:")
-# As the protocol's table of events writes them: a dotted type between backquotes.
-FAMILIES = "run|attempt|turn|agent|user|tool|permission|usage|limit|deadline|daemon"
-EVENT_CONSTANT = re.compile(rf'^[A-Z_]+ = "((?:{FAMILIES})\.[a-z_]+)"', re.MULTILINE)
 
 
 def documents() -> list[Path]:
@@ -39,16 +36,6 @@ def leads_somewhere(document: Path, target: str) -> bool:
     return not anchor or reached.suffix != ".md" or anchor in anchors(reached)
 
 
-def event_types() -> set[str]:
-    """Every event type that some module names."""
-    named = {
-        event
-        for path in sourcetree.modules("coachmand", "coachman_adapters")
-        for event in EVENT_CONSTANT.findall(path.read_text())
-    }
-    return named | CONVERSATION_EVENTS
-
-
 def test_relative_links_resolve() -> None:
     """Every link inside the repository leads to a file and a heading that exist."""
     broken = [
@@ -64,7 +51,7 @@ def test_relative_links_resolve() -> None:
 def test_the_glossary_explains_the_words_of_the_wire() -> None:
     """Every state, outcome, permission mode and event type stands in the glossary."""
     glossary = (sourcetree.ROOT / "docs/glossary.md").read_text()
-    words = {*wire.RUN_STATES, *wire.OUTCOMES, *wire.PERMISSION_MODES, *event_types()}
+    words = {*wire.RUN_STATES, *wire.OUTCOMES, *wire.PERMISSION_MODES, *EVENT_TYPES}
 
     assert sorted(word for word in words if f"`{word}`" not in glossary) == []
 
