@@ -1,24 +1,27 @@
 """Says which bwrap is used and why, and whether this host lets it build a sandbox.
 
-Exits 0 where it does, 71 with cause and remedy where it does not.
+Exits 0 where it does, 71 with cause and remedy where it does not. With ``--find`` it
+only looks for a bwrap that is new enough.
 """
 
 import os
 import sys
 
-from coachman_sandbox.bubblewrap import find_bwrap
+from coachman_sandbox.finder import BwrapMissing, find_bwrap
 from coachman_sandbox.probe import probe
 
 EXIT_BOUNDARY = 71
-WHY = {
-    "system": "the system's own",
-    "wheel": "from the pinned wheel in .venv, since this machine has none of its own",
-}
 
 
-def main() -> int:
-    bwrap = find_bwrap(os.environ)
-    print(f"bwrap {bwrap.version} at {bwrap.path} ({WHY.get(bwrap.source, bwrap.source)})")
+def main(only_find: bool) -> int:
+    try:
+        bwrap = find_bwrap(os.environ)
+    except BwrapMissing as missing:
+        print(missing, file=sys.stderr)
+        return EXIT_BOUNDARY
+    print(f"bwrap {bwrap.version}: {bwrap.why}", flush=True)
+    if only_find:
+        return 0
     found = probe(bwrap)
     if found.ok:
         return 0
@@ -26,4 +29,4 @@ def main() -> int:
     return EXIT_BOUNDARY
 
 
-sys.exit(main())
+sys.exit(main("--find" in sys.argv))

