@@ -1,0 +1,224 @@
+"""One connection: reads requests, runs handlers, answers, streams events."""
+
+import select
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import structlog
+import trio
+from attrs import frozen
+from jsonrpcserver.request import Request
+from jsonrpcserver.sentinels import NOID
+
+from coachman.wire import MAX_REQUEST_LINE_BYTES, MAX_REQUESTS_IN_FLIGHT
+from coachmand.rpc.envelope import Refusal, encode_error, encode_result, parse
+from coachmand.rpc.errors import RpcError, as_rpc_error
+from coachmand.rpc.lines import LineSplitter, LineTooLongError
+from coachmand.rpc.outbox import Outbox
+from coachmand.rpc.registry import Registry
+
+READ_BYTES = 64 * 1024
+# How long a client that sent too long a line may take to stop and read the refusal.
+LINGER_S = 2.0
+BUSY_RETRY_S = 0.1
+CANCEL_METHOD = "$/cancelRequest"
+
+log = structlog.get_logger("rpc")
+
+
+@frozen
+class Credentials:
+    """Who is at the other end of the socket, as the kernel says."""
+
+    pid: int
+    uid: int
+
+
+class Peer:
+    """A connected client.
+
+    ``nursery`` runs requests and subscriptions; a client that half-closes keeps it
+    until its last task is done, one that hangs up has it cancelled at once.
+    """
+
+    nursery: trio.Nursery
+
+    def __init__(self, sock: socket.socket, registry: Registry, credentials: Credentials) -> None:
+        self.credentials = credentials
+        self.context: Any = None
+        self._sock = sock
+        self._registry = registry
+        self._outbox = Outbox(sock)
+        self._in_flight: dict[Any, trio.CancelScope] = {}
+        self._on_close: list[Callable[[], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Peer pid {self.credentials.pid}, {len(self._in_flight)} in flight>"
+
+    async def send_events(self, lines: bytes) -> None:
+        """Send whole lines after every reply. Waits while 1 MiB is unsent; never fails.
+
+        A handler that starts a subscription in ``nursery`` answers first if it
+        returns without awaiting anything more.
+        """
+        await self._outbox.put_events(lines)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the connection ends, however it ends."""
+        self._on_close.append(callback)
+
+    async def serve(self) -> None:
+        """Serve the connection until it ends, then close the socket."""
+        try:
+            async with trio.open_nursery() as connection:
+                connection.start_soon(self._send_until_gone, connection.cancel_scope)
+                async with trio.open_nursery() as self.nursery:
+                    await self._receive(connection)
+                await self._outbox.drained()
+                connection.cancel_scope.cancel()
+        finally:
+            self._close()
+
+    # --- reading ----------------------------------------------------------------
+
+    async def _receive(self, connection: trio.Nursery) -> None:
+        splitter = LineSplitter(MAX_REQUEST_LINE_BYTES)
+        try:
+            while chunk := await self._read():
+                await self._take_all(splitter.feed(chunk))
+            await self._take_all([splitter.rest()])
+        except LineTooLongError:
+            await self._refuse_long_line()
+            connection.cancel_scope.cancel()
+        except ConnectionError:
+            connection.cancel_scope.cancel()
+        else:
+            connection.start_soon(self._watch_for_hangup, connection.cancel_scope)
+
+    async def _read(self) -> bytes:
+        while True:
+            await trio.lowlevel.wait_readable(self._sock)
+            with suppress(BlockingIOError):
+                return self._sock.recv(READ_BYTES)
+
+    async def _take_all(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if line and not line.isspace():
+                self._take(line)
+            await self._outbox.room_for_replies()
+        self._outbox.flush()
+
+    def _take(self, line: bytes) -> None:
+        parsed = parse(line)
+        if isinstance(parsed, Refusal):
+            self._outbox.put_reply(encode_error(parsed.id, parsed.error))
+        elif parsed.method == CANCEL_METHOD:
+            self._cancel(parsed)
+        else:
+            self._dispatch(parsed)
+
+    def _dispatch(self, request: Request) -> None:
+        try:
+            if self._registry.find(request.method).inline:
+                self._reply(request, self._registry.call(self.context, request))
+            else:
+                self._admit(request)
+        except RpcError as error:
+            self._refuse(request, error)
+
+    # --- handlers in tasks ------------------------------------------------------
+
+    def _admit(self, request: Request) -> None:
+        key = object() if request.id is NOID else request.id
+        if key in self._in_flight:
+            raise RpcError("InvalidRequest", f"cannot accept: id {key!s:.40} is in flight already")
+        if len(self._in_flight) >= MAX_REQUESTS_IN_FLIGHT:
+            raise _busy(len(self._in_flight))
+        scope = self._in_flight[key] = trio.CancelScope()
+        self.nursery.start_soon(self._run, request, key, scope, name=request.method)
+
+    async def _run(self, request: Request, key: Any, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                result = await self._registry.call_async(self.context, request)
+        except Exception as error:
+            del self._in_flight[key]
+            self._refuse(request, as_rpc_error(error, request.method))
+        else:
+            del self._in_flight[key]
+            if scope.cancelled_caught:
+                self._refuse(request, _cancelled(request))
+            else:
+                self._reply(request, result)
+        self._outbox.flush()
+
+    def _cancel(self, request: Request) -> None:
+        target = request.params.get("id") if isinstance(request.params, dict) else None
+        scope = self._in_flight.get(target) if type(target) in (int, str) else None
+        if scope is not None:
+            scope.cancel()
+        self._reply(request, {})
+
+    # --- answering --------------------------------------------------------------
+
+    def _reply(self, request: Request, result: Any) -> None:
+        if request.id is NOID:
+            return
+        try:
+            line = encode_result(request.id, result)
+        except Exception as error:
+            line = encode_error(request.id, as_rpc_error(error, request.method))
+        self._outbox.put_reply(line)
+
+    def _refuse(self, request: Request, error: RpcError) -> None:
+        if request.id is not NOID:
+            self._outbox.put_reply(encode_error(request.id, error))
+
+    async def _refuse_long_line(self) -> None:
+        limit_mib = MAX_REQUEST_LINE_BYTES // 2**20
+        error = RpcError("InvalidRequest", f"cannot accept the line: it exceeds {limit_mib} MiB")
+        self._outbox.put_reply(encode_error(None, error))
+        with trio.move_on_after(LINGER_S), suppress(OSError):
+            await self._outbox.drained()
+            self._sock.shutdown(socket.SHUT_WR)
+            # Closing with bytes unread would reset the connection under the reply.
+            while await self._read():
+                pass
+
+    # --- ending -----------------------------------------------------------------
+
+    async def _send_until_gone(self, scope: trio.CancelScope) -> None:
+        await self._outbox.run()
+        scope.cancel()
+
+    async def _watch_for_hangup(self, scope: trio.CancelScope) -> None:
+        """A half-closed client stays readable for ever; only HUP tells that it is gone."""
+        with select.epoll() as watcher:
+            watcher.register(self._sock.fileno(), 0)
+            await trio.lowlevel.wait_readable(watcher.fileno())
+        scope.cancel()
+
+    def _close(self) -> None:
+        self._sock.close()
+        for callback in self._on_close:
+            try:
+                callback()
+            except Exception as error:
+                log.error("on_close_failed", exc_info=error)
+
+
+def _busy(active: int) -> RpcError:
+    return RpcError(
+        "Busy",
+        f"cannot accept the request: {active} are in flight on this connection",
+        hint="wait for an answer, or open another connection",
+        retryable=True,
+        retry_after_s=BUSY_RETRY_S,
+        detail={"source": "local", "limit": MAX_REQUESTS_IN_FLIGHT, "active": active},
+    )
+
+
+def _cancelled(request: Request) -> RpcError:
+    return RpcError("Cancelled", f"cannot finish {request.method}: the client cancelled it")
