@@ -82,14 +82,14 @@ make_venv() {
     printf '%s\n' "$stamp" >"$VENV/stamp"
 }
 
-# Two scripts may be started at once in a fresh clone.
+# set_up runtime|dev. Two scripts may be started at once in a fresh clone.
 set_up() {
     if command -v flock >/dev/null 2>&1; then
         exec 9>"$ROOT/.venv.lock"
         flock 9
     fi
     make_venv
-    if [ "${1:-}" = dev ] && [ ! -e "$VENV/dev" ]; then
+    if [ "$1" = dev ] && [ ! -e "$VENV/dev" ]; then
         dev_requirements >"$VENV/dev.txt"
         quiet_pip install -c "$ROOT/scripts/constraints.txt" -r "$VENV/dev.txt"
         : >"$VENV/dev"
