@@ -5,7 +5,7 @@
 : "${ROOT:?scripts/lib.sh is sourced by the scripts beside it}"
 VENV="$ROOT/.venv"
 PYTHON="$VENV/bin/python"
-PYTHON_NAMES="python3 python3.13 python3.12 python3.11 python3.14 python"
+PYTHON_NAMES="python3 python3.13 python3.12 python3.11 python3.14 /usr/bin/python3"
 
 say() { printf '%s\n' "$*"; }
 fail() {
@@ -19,13 +19,14 @@ usable_python() {
 }
 
 find_python() {
-    for candidate in ${COACHMAN_PYTHON:-$PYTHON_NAMES} /usr/bin/python3; do
+    for candidate in ${COACHMAN_PYTHON:-$PYTHON_NAMES}; do
         if usable_python "$candidate"; then
-            "$candidate" -c 'import sys; print(sys.executable)'
+            # Not sys.executable: where .venv is activated, that would be .venv itself.
+            "$candidate" -c 'import sys; print(sys._base_executable)'
             return
         fi
     done
-    fail "set up: no Python 3.11 or newer with venv was found on PATH
+    fail "set up: no Python 3.11 or newer with venv among: ${COACHMAN_PYTHON:-$PYTHON_NAMES}
   next: install one (on Debian and Ubuntu: python3 and python3-venv), or name it in COACHMAN_PYTHON" 69
 }
 
