@@ -1,0 +1,205 @@
+"""What an agent may touch, as frozen data; `bubblewrap.compile_policy` turns it into arguments.
+
+A policy names every path of the sandbox: whatever it does not name does not
+exist inside. Values of variables and the content of files are held but shown
+neither by ``repr`` nor by the digest.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import field, frozen
+
+# Raised when the same policy data would grant something else.
+POLICY_VERSION = 1
+
+# What a mount is for. "system": the host's programs and libraries; "runtime": the
+# agent's own executable; "place": this run's directories; "mask": hides, grants nothing.
+Role = Literal["system", "runtime", "place", "mask"]
+Network = Literal["host"]
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be compiled; the text says what is wrong with it."""
+
+
+@frozen
+class Bind:
+    """A host path, seen inside at ``destination``. ``optional``: left out where it is missing."""
+
+    source: str
+    destination: str
+    writable: bool = False
+    role: Role = "system"
+    optional: bool = False
+
+
+@frozen
+class Tmpfs:
+    """An empty file system in memory of at most ``size_bytes``."""
+
+    destination: str
+    size_bytes: int
+    mode: int = 0o755
+    role: Role = "system"
+
+
+@frozen
+class File:
+    """A read-only file of the sandbox's own root."""
+
+    destination: str
+    content: bytes = field(repr=lambda content: f"<{len(content)} bytes>")
+    mode: int = 0o444
+    role: Role = "system"
+
+
+@frozen
+class Cover:
+    """A read-only file laid over an existing one of a bound directory."""
+
+    destination: str
+    content: bytes = field(repr=lambda content: f"<{len(content)} bytes>")
+    role: Role = "place"
+
+
+@frozen
+class Directory:
+    """An empty directory of the sandbox's own root, hence read-only."""
+
+    destination: str
+    mode: int = 0o755
+    role: Role = "system"
+
+
+@frozen
+class Symlink:
+    """A symbolic link of the sandbox's own root."""
+
+    target: str
+    destination: str
+    role: Role = "system"
+
+
+@frozen
+class Proc:
+    """A fresh procfs that shows the sandbox's processes only."""
+
+    destination: str = "/proc"
+    role: Role = "system"
+
+
+@frozen
+class Dev:
+    """A minimal /dev, remounted read-only once everything in it is in place."""
+
+    destination: str = "/dev"
+    role: Role = "system"
+
+
+Mount = Bind | Tmpfs | File | Cover | Directory | Symlink | Proc | Dev
+
+
+@frozen
+class Policy:
+    """One sandbox. ``credentials`` names the variables of ``env`` whose values are secret."""
+
+    profile: str
+    mounts: tuple[Mount, ...]
+    cwd: str
+    env: Mapping[str, str] = field(factory=dict, repr=lambda env: f"<{len(env)} variables>")
+    credentials: frozenset[str] = frozenset()
+    network: Network = "host"
+    hostname: str = "coachman"
+    user_namespaces: bool = False
+
+    @property
+    def digest(self) -> str:
+        """64 hex digits over what the policy grants: the same for every run of equal authority.
+
+        Host paths of the run's directories, values of variables, file contents and
+        the agent's own executable stay out: a private home keyed by the digest
+        survives an update of the agent, and no secret can be guessed from it.
+        """
+        return hashlib.sha256(digest_input(self)).hexdigest()
+
+
+def digest_input(policy: Policy) -> bytes:
+    """The canonical JSON that the digest is made of."""
+    granted = [_grant(mount) for mount in policy.mounts if mount.role == "place"]
+    document = {
+        "version": POLICY_VERSION,
+        "profile": policy.profile,
+        "network": policy.network,
+        "hostname": policy.hostname,
+        "user_namespaces": policy.user_namespaces,
+        "grants": sorted(granted),
+    }
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _grant(mount: Mount) -> list[str]:
+    return [mount.destination, access(mount)]
+
+
+def access(mount: Mount) -> str:
+    """``read-write``, ``read-only`` or ``memory`` (writable, gone with the sandbox)."""
+    if isinstance(mount, Tmpfs):
+        return "memory"
+    return "read-write" if isinstance(mount, Bind) and mount.writable else "read-only"
+
+
+def contains(outer: str, path: str) -> bool:
+    """Whether ``path`` is ``outer`` or lies below it; both absolute and plain."""
+    return path == outer or path.startswith(outer.rstrip("/") + "/")
+
+
+@frozen
+class GitView:
+    """The repository as the agent may see it: objects, refs and its own worktree entry.
+
+    ``config`` is the scrubbed text that stands in for the repository's own
+    (`gitconfig.scrub`). Without one git takes its defaults.
+    """
+
+    common_dir: str
+    admin_name: str
+    config: str = "[core]\n\trepositoryformatversion = 0\n"
+
+
+@frozen
+class Place:
+    """Where one run's directories are on the host; all paths absolute.
+
+    ``subfolder`` is the working directory below the workspace ("" or "a/b") and
+    must exist there. ``guest`` is coachman's own code, bound at /run/coachman.
+    ``state_dir`` is hidden wherever a bound directory contains it.
+    """
+
+    workspace: str | None
+    subfolder: str
+    git: GitView | None
+    home: str
+    scratch: str
+    output: str
+    inputs: str | None
+    guest: str
+    state_dir: str
+
+
+@frozen
+class AgentAccess:
+    """What one agent needs beyond the place.
+
+    ``binds`` are host paths bound read-only at the same path; ``path`` are
+    directories that PATH inside begins with; ``env`` are plain variables,
+    ``credentials`` secret ones; ``python`` is the guest programs' interpreter.
+    """
+
+    binds: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
+    credentials: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
+    python: str | None = None
+    path: tuple[str, ...] = ()

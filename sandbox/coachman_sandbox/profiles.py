@@ -1,0 +1,214 @@
+"""The profiles: what a run of each kind may touch, as policies and as facts for people."""
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from attrs import frozen
+
+from . import layout
+from .environment import guest_environment
+from .host import NSSWITCH, Host, group, passwd
+from .policy import (
+    AgentAccess,
+    Bind,
+    Cover,
+    Dev,
+    Directory,
+    File,
+    GitView,
+    Mount,
+    Place,
+    Policy,
+    PolicyError,
+    Proc,
+    Symlink,
+    Tmpfs,
+    contains,
+)
+
+FACTS = (
+    "worktree",
+    "repository",
+    "host_paths",
+    "instructions",
+    "identity",
+    "network",
+    "permissions",
+    "confinement",
+)
+
+
+class Build(Protocol):
+    """How a profile makes the policy of one run."""
+
+    def __call__(self, place: Place, agent: AgentAccess, host: Host) -> Policy: ...
+
+
+@frozen
+class Profile:
+    """A profile by name; ``facts`` has one sentence for each of ``FACTS``."""
+
+    name: str
+    facts: Mapping[str, str]
+    build: Build
+
+
+def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
+    """The agent edits the task's worktree and reads the repository; nothing else of the host's.
+
+    Pure: it reads neither files nor the environment. Raises PolicyError for a
+    place that would show the state directory.
+    """
+    mounts = [
+        *_system(host),
+        *_place(place),
+        *(_git(place.git) if place.git and place.workspace else ()),
+        *(Bind(path, path, role="runtime") for path in _outermost(agent.binds, host.directories)),
+    ]
+    env = guest_environment(host.user, agent.env, agent.credentials, agent.path)
+    return Policy(
+        profile="edit",
+        mounts=(*mounts, *_masks(mounts, place.state_dir)),
+        cwd=posixpath.join(layout.WORKSPACE, place.subfolder).rstrip("/"),
+        env=env,
+        credentials=frozenset(agent.credentials),
+        hostname=layout.HOSTNAME,
+    )
+
+
+def _system(host: Host) -> Iterator[Mount]:
+    for path in (*host.directories, *host.files):
+        yield Bind(path, path)
+    for path, target in host.links:
+        yield Symlink(target, path)
+    yield from (Proc(), Dev(), Tmpfs(layout.SHM, layout.SHM_BYTES, 0o1777))
+    yield Tmpfs(layout.TMP, layout.TMP_BYTES, 0o1777)
+    yield Symlink("../tmp", "/var/tmp")  # noqa: S108 - a path inside the sandbox
+    if host.uid == 0:
+        # bubblewrap maps root to itself, and root owns the kernel's settings.
+        yield Bind("/proc/sys", "/proc/sys")
+    yield from _etc(host)
+
+
+def _etc(host: Host) -> Iterator[Mount]:
+    yield File("/etc/passwd", passwd(host))
+    yield File("/etc/group", group(host))
+    yield File("/etc/hosts", host.hosts)
+    yield File("/etc/resolv.conf", host.resolv_conf)
+    yield File("/etc/nsswitch.conf", NSSWITCH)
+    yield Symlink("../usr/lib/os-release", "/etc/os-release")
+    if isinstance(host.localtime, str):
+        yield Symlink(host.localtime, "/etc/localtime")
+    elif host.localtime:
+        yield File("/etc/localtime", host.localtime)
+    if host.ca_bundle:
+        yield File(layout.CA_BUNDLE, host.ca_bundle)
+        yield from (Symlink(layout.CA_BUNDLE, alias) for alias in layout.CA_BUNDLE_ALIASES)
+
+
+def _place(place: Place) -> Iterator[Mount]:
+    if place.workspace is None:
+        yield Directory(layout.WORKSPACE, role="place")
+    else:
+        yield Bind(place.workspace, layout.WORKSPACE, writable=True, role="place")
+    yield Bind(place.home, layout.HOME, writable=True, role="place")
+    yield Bind(place.scratch, layout.SCRATCH, writable=True, role="place")
+    yield Bind(place.output, layout.OUTPUT, writable=True, role="place")
+    if place.inputs is None:
+        yield Directory(layout.INPUTS, role="place")
+    else:
+        yield Bind(place.inputs, layout.INPUTS, role="place")
+    yield Bind(place.guest, layout.GUEST, role="place")
+
+
+def _git(view: GitView) -> Iterator[Mount]:
+    """An assembled common directory, not the repository's own with masks on it.
+
+    A mask on a file is lost as soon as the host's git replaces that file by
+    rename, and `config` with its credentials would appear inside.
+    """
+    entry = f"worktrees/{view.admin_name}"
+    for name in ("HEAD", "objects", "refs", entry):
+        yield _shown(view, name)
+    for name in ("packed-refs", "shallow", "logs", "info"):
+        yield _shown(view, name, optional=True)
+    yield File(f"{layout.GIT_COMMON}/config", view.config.encode(), role="place")
+    pointer = f"gitdir: {layout.GIT_COMMON}/{entry}\n"
+    yield Cover(layout.WORKSPACE_GIT, pointer.encode())
+
+
+def _shown(view: GitView, name: str, *, optional: bool = False) -> Bind:
+    source = posixpath.join(view.common_dir, name)
+    return Bind(source, f"{layout.GIT_COMMON}/{name}", role="place", optional=optional)
+
+
+def _outermost(paths: tuple[str, ...], given: tuple[str, ...]) -> list[str]:
+    """Without the paths that lie inside another one: each is bound once."""
+    kept: list[str] = []
+    for path in sorted(set(paths)):
+        if not any(contains(outer, path) for outer in (*given, *kept)):
+            kept.append(path)
+    return kept
+
+
+def _masks(mounts: list[Mount], state_dir: str) -> Iterator[Mount]:
+    for mount in mounts:
+        if not isinstance(mount, Bind):
+            continue
+        if mount.role != "place" and contains(state_dir, mount.source):
+            raise PolicyError(f"cannot show {mount.source}: it lies in the state directory")
+        if not contains(mount.source, state_dir):
+            continue
+        below = state_dir[len(mount.source.rstrip("/")) :]
+        if not below:
+            raise PolicyError(f"cannot show {mount.source}: it is the state directory")
+        yield Tmpfs(mount.destination.rstrip("/") + below, layout.MASK_BYTES, 0o555, role="mask")
+
+
+EDIT = Profile(
+    name="edit",
+    facts={
+        "worktree": "the task's own worktree, read-write at /workspace",
+        "repository": "objects, refs and history read-only; its configuration without remotes; "
+        "coachman commits",
+        "host_paths": "/usr and a synthesized /etc read-only, the agent's own program; "
+        "nothing of your home or of other runs",
+        "instructions": "the project's own files; the user's are not shown yet",
+        "identity": "the task's: a private home, no login of yours but what the agent needs",
+        "network": "the host's own, not confined yet: loopback services, the LAN and "
+        "abstract sockets are reachable",
+        "permissions": "allowed and recorded, unless the run says ask or deny",
+        "confinement": "namespaces for users, processes, IPC, host name and cgroups; no "
+        "capabilities, no new user namespaces; no system call filter and no memory cap yet",
+    },
+    build=edit,
+)
+
+PROFILES: Mapping[str, Profile] = {EDIT.name: EDIT}
+
+
+def explain(name: str) -> dict[str, str]:
+    """The eight facts of a profile. Raises PolicyError, naming the known ones."""
+    if name not in PROFILES:
+        raise PolicyError(
+            f"cannot explain {name!r}: the profiles are {', '.join(sorted(PROFILES))}"
+        )
+    return dict(PROFILES[name].facts)
+
+
+def preview(name: str, agent: AgentAccess, host: Host) -> Policy:
+    """The policy of a profile with placeholders for a run's directories, to be shown."""
+    explain(name)
+    place = Place(
+        workspace="/STATE/worktrees/REPOSITORY/TASK",
+        subfolder="",
+        git=GitView("/REPOSITORY/.git", "TASK"),
+        home="/STATE/agents/REPOSITORY/TASK/AGENT",
+        scratch="/STATE/runs/RUN/scratch",
+        output="/STATE/runs/RUN/artifacts",
+        inputs="/STATE/runs/RUN/inputs",
+        guest="/INSTALLATION/guest",
+        state_dir="/STATE",
+    )
+    return PROFILES[name].build(place, agent, host)
