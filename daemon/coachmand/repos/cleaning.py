@@ -1,0 +1,144 @@
+"""git's rules about an agent's tree, evaluated without libgit2 entering that tree."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pygit2
+from pygit2.enums import ObjectType
+
+from coachmand.repos import beneath, formats, opening
+
+_RULE_FILES = (b".gitignore", formats.ATTRIBUTES_NAME)
+_RULE_LIMIT_BYTES = 1 << 20
+_CONVERTING_LIMIT_BYTES = 64 << 20
+
+
+class Rules:
+    """Ignore rules and line-end conversion of a tree.
+
+    libgit2 reads rule files by path, would wait for ever on a pipe named
+    .gitignore and follow links. So it gets a working tree of its own, in
+    ``scratch``, that holds copies of the rule files and nothing else.
+    """
+
+    def __init__(self, common_dir: str, scratch: str) -> None:
+        self.warnings: list[str] = []
+        self._mirror = Path(scratch, "tree")
+        self._tracked: bytes | None = None
+        self.repo: Any = _open(common_dir, Path(scratch), self._mirror)
+        config = self.repo.config
+        self.modes = opening.is_true(config, "core.filemode", True)
+        self.links = opening.is_true(config, "core.symlinks", True)
+        self._converts = _autocrlf(config) or Path(common_dir, "info", "attributes").is_file()
+        self._index_read = False
+
+    def track(self, tree: bytes | None) -> None:
+        """Say what is committed: line ends in it are kept as they are."""
+        self._tracked = tree
+
+    def learn(self, folder: int, path: bytes, names: list[bytes]) -> None:
+        """Take the rule files of an open directory over, before its entries are judged."""
+        for name in _RULE_FILES:
+            if name not in names:
+                continue
+            content = beneath.read_small(folder, name, _RULE_LIMIT_BYTES)
+            if content is None:
+                self.warnings.append(f"{_shown(path, name)}: not read as rules")
+                continue
+            copy = self._place(path + b"/" + name if path else name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+            if name == formats.ATTRIBUTES_NAME:
+                self._converts = True
+                self._warn_converting(path, content)
+
+    def _warn_converting(self, path: bytes, content: bytes) -> None:
+        for declared in formats.converting(content):
+            where = _shown(path, formats.ATTRIBUTES_NAME)
+            self.warnings.append(f"{where} declares {declared}: files are stored as they are")
+
+    def ignores(self, path: bytes, folder: bool = False) -> bool:
+        """Whether an untracked path is ignored."""
+        shown = _legible(path)
+        return bool(self.repo.path_is_ignored(shown + "/" if folder else shown))
+
+    def store(self, path: bytes, content: bytes) -> bytes:
+        """Write a file's blob as `git add` would and return its id."""
+        if self._converts and len(content) <= _CONVERTING_LIMIT_BYTES:
+            with contextlib.suppress(pygit2.GitError, OSError, ValueError):
+                return self._store_converted(path, content)
+            self.warnings.append(f"{beneath.text(path)}: stored as it is, without conversion")
+        return self.store_raw(content)
+
+    def store_raw(self, content: bytes) -> bytes:
+        """Write a blob byte for byte and return its id."""
+        oid: bytes = self.repo.write(ObjectType.BLOB, content).raw
+        return oid
+
+    def store_large(self, descriptor: int) -> bytes:
+        """Write a large file's blob from an open descriptor, in pieces."""
+        with open(descriptor, "rb", closefd=False) as file:
+            oid: bytes = self.repo.create_blob_fromiobase(file).raw
+        return oid
+
+    def _store_converted(self, path: bytes, content: bytes) -> bytes:
+        name = _legible(path)
+        self._read_index()
+        if self.repo.load_filter_list(name) is None:
+            return self.store_raw(content)
+        copy = self._place(path)
+        kept = copy.exists()
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(content)
+        try:
+            oid: bytes = self.repo.create_blob_fromworkdir(name).raw
+        finally:
+            if not kept:
+                copy.unlink()
+        return oid
+
+    def _read_index(self) -> None:
+        if not self._index_read and self._tracked is not None:
+            self.repo.index.read_tree(pygit2.Oid(raw=self._tracked))
+        self._index_read = True
+
+    def _place(self, path: bytes) -> Path:
+        return self._mirror / _legible(path)
+
+
+def _open(common_dir: str, scratch: Path, mirror: Path) -> Any:
+    opening.refuse(common_dir)
+    admin = scratch / "admin"
+    admin.mkdir()
+    mirror.mkdir()
+    (admin / "HEAD").write_text("ref: refs/heads/none\n")
+    (admin / "commondir").write_bytes(os.fsencode(common_dir) + b"\n")
+    (admin / "gitdir").write_bytes(os.fsencode(mirror / ".git") + b"\n")
+    return opening.open_admin(str(admin), common_dir)
+
+
+def _autocrlf(config: Any) -> bool:
+    if "core.autocrlf" not in config:
+        return False
+    return str(config["core.autocrlf"]).lower() not in ("false", "no", "off", "0")
+
+
+def _legible(path: bytes) -> str:
+    """A path for calls that take UTF-8 only; a pattern still finds its ending."""
+    return path.decode("utf-8", "replace")
+
+
+def _shown(path: bytes, name: bytes) -> str:
+    return beneath.text(path + b"/" + name if path else name)
+
+
+def stored_mode(rules: Rules, mode: int, tracked: bytes | None) -> bytes:
+    """The mode that git stores for a regular file, in repositories that ignore modes too."""
+    if tracked == b"120000" and not rules.links:
+        return tracked
+    if not rules.modes:
+        return tracked if tracked in (b"100644", b"100755") else b"100644"
+    return b"100755" if mode & stat.S_IXUSR else b"100644"

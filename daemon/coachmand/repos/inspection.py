@@ -1,0 +1,52 @@
+"""What a person's repository looks like, without touching it."""
+
+import os
+from typing import Any
+
+import pygit2
+from attrs import asdict
+
+from coachmand.repos import discovery, formats, objects, opening
+from coachmand.repos.errors import UNKNOWN_REVISION, RepoError
+from coachmand.repos.records import Repository
+
+
+def discover(path: str) -> dict[str, Any]:
+    """Where the repository around ``path`` lies."""
+    return asdict(discovery.discover(path))
+
+
+def inspect(common: str, git_dir: str, toplevel: str, prefix: str) -> dict[str, Any]:
+    """A `Repository` for a checkout that `discover` found."""
+    reason = formats.refused_config(common)
+    if reason:
+        return asdict(Repository(common, toplevel, prefix, None, None, 0, reason))
+    repo = opening.open_admin(git_dir, common)
+    if os.path.realpath(repo.workdir) != toplevel:
+        reason = f"its core.worktree names {repo.workdir}"
+        return asdict(Repository(common, toplevel, prefix, None, None, 0, reason))
+    head = None if repo.head_is_unborn else str(repo.head.peel(pygit2.Commit).id)
+    branch = None if repo.head_is_unborn or repo.head_is_detached else repo.head.shorthand
+    warnings: tuple[str, ...] = ()
+    if head:
+        tree = objects.tree_of(repo, head)
+        reason, warnings = formats.refused_tree(repo, common, tree)
+    uncommitted = 0 if reason else _uncommitted(repo)
+    return asdict(Repository(common, toplevel, prefix, head, branch, uncommitted, reason, warnings))
+
+
+def _uncommitted(repo: Any) -> int:
+    return len(repo.status(untracked_files="normal", ignored=False))
+
+
+def resolve(common: str, revision: str) -> str:
+    """The id of the commit that ``revision`` names."""
+    repo = opening.open_bare(common)
+    try:
+        return str(repo.revparse_single(revision).peel(pygit2.Commit).id)
+    except (KeyError, ValueError, pygit2.GitError) as error:
+        raise RepoError(
+            UNKNOWN_REVISION,
+            f"cannot resolve {revision}: {error}",
+            "name a commit, a branch or a tag of this repository",
+        ) from error

@@ -1,0 +1,112 @@
+"""The operations a worker offers: a function, what it may touch, how long it may take."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from coachmand.repos import (
+    artifacts,
+    deletion,
+    discovery,
+    inspection,
+    landlock,
+    patches,
+    snapshots,
+    worktrees,
+)
+
+Params = Mapping[str, Any]
+Grant = tuple[str, int]
+
+_QUICK_S, _LONG_S = 60.0, 900.0
+
+
+@frozen
+class Operation:
+    """``run`` gets the request's parameters by name, in a child confined to ``grants``.
+
+    With ``scratch`` it also gets an empty directory of that name, deleted afterwards.
+    """
+
+    run: Callable[..., Any]
+    grants: Callable[[Params], list[Grant]]
+    limit_s: float = _QUICK_S
+    scratch: bool = False
+
+
+def _repository(params: Params) -> list[Grant]:
+    common = params["common"]
+    return [(path, landlock.READ) for path in (common, *discovery.object_directories(common))]
+
+
+def _anywhere(_params: Params) -> list[Grant]:
+    return [("/", landlock.READ)]
+
+
+def _checkout(params: Params) -> list[Grant]:
+    return [
+        *_repository(params),
+        (params["git_dir"], landlock.READ),
+        (params["toplevel"], landlock.READ),
+    ]
+
+
+def _new_entry(params: Params) -> list[Grant]:
+    parent = os.path.dirname(params["tree_path"])
+    return [(params["common"], landlock.WRITE), (parent, landlock.WRITE)]
+
+
+def _new_tree(params: Params) -> list[Grant]:
+    return [
+        *_repository(params),
+        (params["admin_dir"], landlock.WRITE),
+        (params["tree_path"], landlock.WRITE),
+    ]
+
+
+def _old_entry(params: Params) -> list[Grant]:
+    return [(params["common"], landlock.WRITE)]
+
+
+def _stored_tree(params: Params) -> list[Grant]:
+    common = params["common"]
+    own_refs = f"{common}/refs/coachman"
+    os.makedirs(own_refs, exist_ok=True)
+    written = [f"{common}/objects", own_refs, params["admin_dir"], params["scratch"]]
+    # Only there, and only used, where the repository keeps a log of every ref.
+    written += [logs for logs in (f"{common}/logs",) if os.path.isdir(logs)]
+    return [
+        *_repository(params),
+        *((path, landlock.WRITE) for path in written),
+        (params["tree_path"], landlock.READ),
+    ]
+
+
+def _read_directory(params: Params) -> list[Grant]:
+    return [(params["directory"], landlock.READ)]
+
+
+def _deleted_directory(params: Params) -> list[Grant]:
+    directory = params["directory"]
+    if not os.path.isdir(directory) or os.path.islink(directory):
+        return []
+    # The directory itself goes last, when it is empty: no more is granted above it.
+    return [(directory, landlock.REMOVE), (os.path.dirname(directory), landlock.REMOVE_DIR)]
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "discover": Operation(inspection.discover, _anywhere),
+    "inspect": Operation(inspection.inspect, _checkout),
+    "resolve": Operation(inspection.resolve, _repository),
+    "create_entry": Operation(worktrees.create_entry, _new_entry),
+    "check_out": Operation(worktrees.check_out, _new_tree, _LONG_S),
+    "remove_entry": Operation(worktrees.remove_entry, _old_entry),
+    "snapshot": Operation(snapshots.snapshot, _stored_tree, _LONG_S, scratch=True),
+    "patch": Operation(patches.patch, _repository, _LONG_S),
+    "changes": Operation(patches.changes, _repository),
+    "stat": Operation(patches.stat, _repository),
+    "hash_tree": Operation(artifacts.hash_tree, _read_directory, _LONG_S),
+    "delete_tree": Operation(deletion.delete_tree, _deleted_directory, _LONG_S),
+}

@@ -1,0 +1,185 @@
+"""The daemon's side of the git workers."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from coachmand.repos.beneath import text
+from coachmand.repos.process import WorkerProcess
+from coachmand.repos.records import (
+    Artifact,
+    DiffStat,
+    FileChange,
+    Repository,
+    Snapshot,
+    as_tuples,
+)
+
+IDLE_S = 60.0
+_CLEANUP_S = 120.0
+# Discovery does not know yet whose worker it belongs to.
+_NO_REPOSITORY = ""
+
+
+class GitWorkers:
+    """One worker process per common git directory, started on demand, ended when idle.
+
+    An async context manager; leaving it ends the workers and fails what they
+    were doing. Every method raises RepoError, and being cancelled kills the
+    operation. Paths are absolute. Directories must not be below a path that
+    an agent can write.
+    """
+
+    def __init__(self, *, python: str = sys.executable, idle_s: float = IDLE_S) -> None:
+        self._python = python
+        self._idle_s = idle_s
+        self._workers: dict[str, WorkerProcess] = {}
+        self._manager = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+
+    def __repr__(self) -> str:
+        return f"<GitWorkers {len(self._workers)} running>"
+
+    async def __aenter__(self) -> Self:
+        self._nursery = await self._manager.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._nursery
+        self._nursery.cancel_scope.cancel()
+        # What the body raised goes on as it is, not in an exception group.
+        await self._manager.__aexit__(None, None, None)
+
+    async def inspect(self, path: str) -> Repository:
+        """The repository around the directory ``path``."""
+        found = await self._call(_NO_REPOSITORY, "discover", path=path)
+        params = {
+            "common": found["common_dir"],
+            "git_dir": found["git_dir"],
+            "toplevel": found["toplevel"],
+            "prefix": found["prefix"],
+        }
+        return Repository(**as_tuples(await self._call(params["common"], "inspect", **params)))
+
+    async def resolve(self, common: str, revision: str) -> str:
+        """The id of the commit that a branch, tag or expression names."""
+        commit: str = await self._call(common, "resolve", common=common, revision=revision)
+        return commit
+
+    async def create_worktree(self, common: str, name: str, tree_path: str, commit: str) -> str:
+        """Check ``commit`` out, detached, at ``tree_path``; return the entry's directory.
+
+        ``name`` is the entry's, with a number when git has one of that name.
+        Nothing is left behind on failure; what was at ``tree_path`` stays.
+        """
+        params = {"common": common, "tree_path": tree_path, "commit": commit}
+        admin_dir: str = await self._call(common, "create_entry", name=name, **params)
+        try:
+            await self._call(common, "check_out", admin_dir=admin_dir, **params)
+        except BaseException:
+            with trio.move_on_after(_CLEANUP_S, shield=True):
+                await self.remove_worktree(common, admin_dir, tree_path)
+            raise
+        return admin_dir
+
+    async def remove_worktree(self, common: str, admin_dir: str, tree_path: str) -> None:
+        """Delete a worktree and its entry, either of which may be gone already.
+
+        Whatever is not in a commit is lost: the caller has made sure of it.
+        """
+        await self._call(common, "delete_tree", directory=tree_path)
+        await self._call(
+            common, "remove_entry", common=common, admin_dir=admin_dir, tree_path=tree_path
+        )
+
+    async def snapshot(
+        self,
+        common: str,
+        admin_dir: str,
+        tree_path: str,
+        *,
+        ref: str | None,
+        parents: Sequence[str],
+        message: str,
+    ) -> Snapshot:
+        """Commit what is in a worktree and not ignored, deletions included.
+
+        ``parents[0]`` says what is tracked. ``ref``, below refs/coachman/, is
+        moved to the commit by compare-and-set. The worktree's own index and
+        HEAD are not touched.
+        """
+        result = await self._call(
+            common,
+            "snapshot",
+            common=common,
+            admin_dir=admin_dir,
+            tree_path=tree_path,
+            ref=ref,
+            parents=list(parents),
+            message=message,
+        )
+        return Snapshot(**as_tuples(result))
+
+    async def diff(self, common: str, old: str, new: str) -> bytes:
+        """The patch from ``old`` to ``new`` (commits or trees) for `git apply --index`."""
+        _, patch = await self._request(common, "patch", {"common": common, "old": old, "new": new})
+        return patch
+
+    async def diff_names(self, common: str, old: str, new: str) -> tuple[FileChange, ...]:
+        """Each changed path with its lines added and removed."""
+        result = await self._call(common, "changes", common=common, old=old, new=new)
+        return tuple(FileChange(**each) for each in result)
+
+    async def diff_stat(self, common: str, old: str, new: str) -> DiffStat:
+        """Files changed and lines added and removed, in all."""
+        return DiffStat(**await self._call(common, "stat", common=common, old=old, new=new))
+
+    async def hash_tree(self, directory: str, *, key: str = _NO_REPOSITORY) -> tuple[Artifact, ...]:
+        """Each regular file below a directory. ``key`` names the worker to use."""
+        result = await self._call(key, "hash_tree", directory=directory)
+        return tuple(Artifact(**each) for each in result)
+
+    async def delete_tree(self, directory: str, *, key: str = _NO_REPOSITORY) -> None:
+        """Delete a directory and all below it, whatever its depth and modes."""
+        await self._call(key, "delete_tree", directory=directory)
+
+    async def _call(self, key: str, operation: str, **params: Any) -> Any:
+        result, _ = await self._request(key, operation, params)
+        return result
+
+    async def _request(
+        self, key: str, operation: str, params: Mapping[str, Any]
+    ) -> tuple[Any, bytes]:
+        shown = {name: _portable(value) for name, value in params.items()}
+        return await self._worker(key).request(operation, shown)
+
+    def _worker(self, key: str) -> WorkerProcess:
+        if self._nursery is None:
+            raise RuntimeError("cannot use GitWorkers outside `async with`")
+        worker = self._workers.get(key)
+        if worker is None or worker.ended:
+            worker = WorkerProcess(self._python, self._idle_s)
+            self._workers[key] = worker
+            self._nursery.start_soon(self._run, key, worker)
+        return worker
+
+    async def _run(self, key: str, worker: WorkerProcess) -> None:
+        try:
+            await worker.run()
+        finally:
+            if self._workers.get(key) is worker:
+                del self._workers[key]
+
+
+def _portable(value: Any) -> Any:
+    """The daemon's path text as the worker's, whatever either's locale is."""
+    return text(os.fsencode(value)) if isinstance(value, str) else value

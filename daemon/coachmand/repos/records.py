@@ -1,0 +1,83 @@
+"""What git operations return. Paths are text with undecodable bytes as surrogates."""
+
+from typing import Any
+
+from attrs import field, frozen
+
+
+@frozen
+class Repository:
+    """A repository as found from a directory inside it.
+
+    ``prefix`` is that directory below ``toplevel``, "" for the top itself.
+    ``head`` is a commit id, None when nothing was committed yet; ``branch`` is
+    None when HEAD is detached. ``uncommitted`` counts changed and untracked
+    paths. ``refused`` says why coachman would get this repository wrong, None
+    when it would not.
+    """
+
+    common_dir: str
+    toplevel: str
+    prefix: str
+    head: str | None
+    branch: str | None
+    uncommitted: int
+    refused: str | None
+    warnings: tuple[str, ...] = ()
+
+
+@frozen
+class Snapshot:
+    """A tree as committed. ``changed`` is False when it equals the first parent's.
+
+    ``left_out`` are paths that are not ignored and are not in the commit (as
+    they are now): what cannot be stored, read or is too large.
+    """
+
+    commit: str
+    tree: str
+    changed: bool
+    warnings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@frozen
+class FileChange:
+    """One changed path. ``status`` is A, M, D or T (its type changed)."""
+
+    path: str
+    status: str
+    added: int
+    removed: int
+    binary: bool
+
+
+@frozen
+class DiffStat:
+    """Totals over all changed paths, in files and lines."""
+
+    files: int
+    added: int
+    removed: int
+
+
+@frozen
+class Artifact:
+    """A regular file below a directory: relative path, bytes, lower-case hex digest."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+def as_tuples(record: dict[str, Any]) -> dict[str, Any]:
+    """JSON lists as the tuples that frozen records hold."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in record.items()}
+
+
+@frozen
+class Confinement:
+    """What the kernel offers the git worker. ``abi`` is Landlock's, 0 when there is none."""
+
+    abi: int
+    reason: str | None = field(default=None)
