@@ -61,6 +61,8 @@ DEADLINE_CHECK_S = 30.0
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
+PROCESS_NAME = b"coachman-keeper"
 DEADLY_SIGNALS = frozenset({signal.SIGTERM, signal.SIGKILL})
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
@@ -191,11 +193,12 @@ def is_inner_init(pid: int) -> bool:
     return len(numbers) > 1 and numbers[-1] == b"1"
 
 
-def set_undumpable() -> None:
-    """Keep other processes of this user out of the memory, which holds credentials."""
+def set_process() -> None:
+    """Take a name, and keep the user's other processes out of the memory: it holds secrets."""
     import ctypes  # noqa: PLC0415 - most of a millisecond, after the record was checked
 
     libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_NAME, PROCESS_NAME, 0, 0, 0)
     if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise LaunchError("cannot start the keeper: PR_SET_DUMPABLE was refused")
 
@@ -1171,7 +1174,7 @@ def keep(launch: Launch, directory: int, ready: int) -> None:
     """Be the keeper, in the final process."""
     try:
         detach_stdio(directory)
-        set_undumpable()
+        set_process()
         os.umask(launch.umask)
         keeper = Keeper(launch, directory)
     except (OSError, LaunchError) as error:

@@ -6,10 +6,12 @@ docs/keeper-protocol.md describes the launch record and the files.
 import fcntl
 import importlib.util
 import json
+import marshal
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import trio
@@ -19,7 +21,8 @@ from .. import keeper
 LAUNCH_LIMIT_S = 20.0
 
 _ENVIRONMENT = ("PATH", "LANG")
-_PYC_HEADER_BYTES = 16
+# Flags, time and size of the source: nobody compares them in a file that is run.
+_PYC_UNCHECKED_BYTES = 12
 
 
 class KeeperError(Exception):
@@ -43,32 +46,62 @@ async def launch(
     A cancellation is seen only afterwards, at most LAUNCH_LIMIT_S later, so that it is always
     known whether there is a keeper. Raises KeeperError (`launch`) with the keeper's own text.
     """
-    lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    lock = _take_lock(lock_path)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with trio.CancelScope(shield=True), trio.fail_after(LAUNCH_LIMIT_S):
-            done = await trio.run_process(
-                [python, "-I", "-S", keeper_program(python), str(lock)],
-                stdin=json.dumps(record).encode(),
-                capture_stdout=True,
-                capture_stderr=True,
-                check=False,
-                cwd="/",
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                pass_fds=(lock,),
-            )
-    except BlockingIOError:
-        raise KeeperError("cannot start a keeper: the attempt has one", "launch") from None
+            done = await _run(json.dumps(record).encode(), lock, python)
     except trio.TooSlowError:
         text = f"cannot start a keeper: it took longer than {LAUNCH_LIMIT_S:.0f} s"
         raise KeeperError(text, "launch") from None
     finally:
+        # The keeper holds it now, through the same open file.
         os.close(lock)
-    _check_launch(done)
+    _check(done)
     await trio.lowlevel.checkpoint()
 
 
-def _check_launch(done: subprocess.CompletedProcess[bytes]) -> None:
+def _take_lock(path: str | os.PathLike[str]) -> int:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise KeeperError("cannot start a keeper: the attempt has one", "launch") from None
+    return lock
+
+
+async def _run(record: bytes, lock: int, python: str) -> subprocess.CompletedProcess[bytes]:
+    program, descriptors = str(keeper.__file__), [lock]
+    if python == sys.executable:
+        compiled = compiled_keeper()
+        program = f"/proc/self/fd/{compiled}"
+        descriptors.append(compiled)
+    return await trio.run_process(
+        [python, "-I", "-S", program, str(lock)],
+        stdin=record,
+        capture_stdout=True,
+        capture_stderr=True,
+        check=False,
+        cwd="/",
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        pass_fds=descriptors,
+    )
+
+
+@cache
+def compiled_keeper() -> int:
+    """A descriptor of the keeper's byte code.
+
+    Compiling it would cost each keeper 11 ms and 3 MiB, and a script has no cached byte code.
+    """
+    source = str(keeper.__file__)
+    with open(source, "rb") as file:
+        code = compile(file.read(), source, "exec", dont_inherit=True)
+    content = importlib.util.MAGIC_NUMBER + bytes(_PYC_UNCHECKED_BYTES) + marshal.dumps(code)
+    return keeper.memory_file("keeper", content)
+
+
+def _check(done: subprocess.CompletedProcess[bytes]) -> None:
     try:
         answer = json.loads(done.stdout)
     except ValueError:
@@ -76,23 +109,6 @@ def _check_launch(done: subprocess.CompletedProcess[bytes]) -> None:
         answer = {"error": f"cannot start a keeper: {lines[-1]}"}
     if done.returncode != 0 or answer.get("ready") is not True:
         raise KeeperError(str(answer.get("error")), "launch")
-
-
-def keeper_program(python: str) -> str:
-    """The keeper's compiled form, which starts 11 ms sooner, while it matches its source."""
-    source = str(keeper.__file__)
-    compiled = importlib.util.cache_from_source(source)
-    try:
-        with open(compiled, "rb") as file:
-            header = file.read(_PYC_HEADER_BYTES)
-        facts = os.stat(source)
-        same_python = os.path.samefile(python, sys.executable)
-    except OSError:
-        return source
-    expected = importlib.util.MAGIC_NUMBER + bytes(4)
-    for number in (int(facts.st_mtime), facts.st_size):
-        expected += (number & 0xFFFFFFFF).to_bytes(4, "little")
-    return compiled if same_python and header == expected else source
 
 
 def keeper_alive(directory: str | os.PathLike[str]) -> bool:

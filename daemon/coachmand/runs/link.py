@@ -6,6 +6,8 @@ docs/keeper-protocol.md describes the messages.
 import json
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, Protocol
 
@@ -257,22 +259,28 @@ class KeeperLink:
 
 
 async def _connect(directory: str | os.PathLike[str]) -> trio.SocketStream:
-    fd = -1
     connection = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        # Through the descriptor, because a socket's address holds 107 bytes of path.
-        await connection.connect(f"/proc/self/fd/{fd}/{keeper.SOCKET_NAME}")
+        with _held(directory) as fd:
+            # Through the descriptor, because a socket's address holds 107 bytes of path.
+            await connection.connect(f"/proc/self/fd/{fd}/{keeper.SOCKET_NAME}")
         return trio.SocketStream(connection)
-    except BaseException as error:
+    except OSError as error:
         connection.close()
-        if isinstance(error, OSError):
-            text = f"cannot attach to the keeper: {error.strerror}"
-            raise KeeperError(text, "gone") from None
+        text = f"cannot attach to the keeper: {error.strerror}"
+        raise KeeperError(text, "gone") from None
+    except BaseException:
+        connection.close()
         raise
+
+
+@contextmanager
+def _held(directory: str | os.PathLike[str]) -> Iterator[int]:
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
     finally:
-        if fd >= 0:
-            os.close(fd)
+        os.close(fd)
 
 
 def _encode(message: dict[str, Any]) -> bytes:
