@@ -1,0 +1,9 @@
+"""Agents as sans-IO conversations: what each is, how it starts, how it is talked to."""
+
+from coachman_adapters.command import COMMAND
+from coachman_adapters.conversation import Adapter
+from coachman_adapters.demo import DEMO
+from coachman_adapters.opencode import OPENCODE
+
+ADAPTERS: dict[str, Adapter] = {adapter.spec.name: adapter for adapter in (COMMAND, DEMO, OPENCODE)}
+"""Every known agent by its name."""

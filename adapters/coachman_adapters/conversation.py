@@ -110,9 +110,7 @@ class TurnEnded:
     error: Mapping[str, Any] | None = None
 
 
-Action = (
-    Event | Ask | Withdraw | Write | CloseStdin | SetTimer | SessionKnown | Usage | TurnEnded
-)
+Action = Event | Ask | Withdraw | Write | CloseStdin | SetTimer | SessionKnown | Usage | TurnEnded
 
 # --- what a conversation is told -------------------------------------------------
 
@@ -245,8 +243,8 @@ class AgentSpec:
 class Adapter(Protocol):
     """An agent: what it is, how it is started, how it is talked to."""
 
-    spec: AgentSpec
-
+    @property
+    def spec(self) -> AgentSpec: ...
     def plan(self, request: AgentRequest) -> LaunchPlan: ...
     def converse(self, request: AgentRequest) -> Conversation: ...
 

@@ -1,0 +1,41 @@
+"""Our requests to the agent, and the way out when it will not talk."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coachman_adapters.acp import frames
+from coachman_adapters.acp.state import State
+from coachman_adapters.conversation import Write
+
+
+class Refused(Exception):  # noqa: N818  a state of the dialogue, not a fault
+    """The session cannot be had. ``error`` is the `TurnEnded` error to report."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.error: dict[str, Any] = {"message": message, "code": code}
+
+
+def call(state: State, method: str, params: Mapping[str, Any]) -> Write:
+    """Send a request and remember that its answer is due."""
+    number = state.next_id
+    state.next_id += 1
+    state.requests[str(number)] = method
+    return Write(frames.request(number, method, params))
+
+
+def reported(error: Mapping[str, Any], state: State, doing: str = "") -> dict[str, Any]:
+    """The agent's own error: code and data untouched, the message with what to do."""
+    message = f"{doing}: {error['message']}" if doing else str(error["message"])
+    if error.get("code") == frames.AUTH_REQUIRED:
+        ways = f" ({', '.join(state.login)})" if state.login else ""
+        message += f": log in with the agent's own CLI{ways}"
+    return {**error, "message": message}
+
+
+def raise_error(error: Mapping[str, Any] | None, state: State, doing: str = "") -> None:
+    """Raise `Refused` with the agent's error, if it answered with one."""
+    if error is not None:
+        refused = Refused("", "")
+        refused.error = reported(error, state, doing)
+        raise refused

@@ -1,0 +1,52 @@
+"""Permission requests: what the agent asks, and the form of each answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coachman_adapters.acp import messages
+from coachman_adapters.conversation import Ask, Option
+from coachman_adapters.events import OPTION_KINDS
+
+QUESTION_CHARS = 300
+_VERBS = {
+    "read": "Read",
+    "edit": "Edit",
+    "delete": "Delete",
+    "move": "Move",
+    "search": "Search",
+    "execute": "Run",
+    "fetch": "Fetch",
+}
+
+
+def ask(request: str, tool: Mapping[str, Any], params: Mapping[str, Any]) -> Ask:
+    """The question of one request. Options of unknown kinds cannot be chosen."""
+    given = params.get("options")
+    options = tuple(
+        Option(option["optionId"], option["kind"], str(option.get("name") or option["optionId"]))
+        for option in (given if isinstance(given, list) else ())
+        if _is_option(option)
+    )
+    return Ask(request, tool, question(tool), options)
+
+
+def _is_option(option: Any) -> bool:
+    return (
+        isinstance(option, dict)
+        and isinstance(option.get("optionId"), str)
+        and option.get("kind") in OPTION_KINDS
+    )
+
+
+def question(tool: Mapping[str, Any]) -> str:
+    """One line that says what is to be allowed."""
+    title = " ".join(str(tool.get("title") or tool.get("name") or "a tool").split())
+    verb = _VERBS.get(str(tool.get("kind")), "Use")
+    shown = title if title.lower().startswith(verb.lower() + " ") else f"{verb} {title}"
+    shown = shown[:1].upper() + shown[1:]
+    return (shown if len(shown) <= QUESTION_CHARS else shown[:QUESTION_CHARS] + "…") + "?"
+
+
+def outcome(option: str | None, offered: list[str]) -> Mapping[str, Any]:
+    """The result for a decision; an option that was never offered decides nothing."""
+    return messages.selected(option) if option in offered and option else messages.cancelled()

@@ -1,0 +1,115 @@
+"""Tool calls by id: an agent may first name one in a call, an update or a question."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coachman_adapters import events, texts
+from coachman_adapters.conversation import Event, Span
+
+FINAL = frozenset({"completed", "failed"})
+_BRIEF = ("name", "kind", "title", "status")
+_WIRE_NAMES = {
+    "name": "name",
+    "kind": "kind",
+    "title": "title",
+    "status": "status",
+    "rawInput": "input",
+    "locations": "locations",
+}
+
+
+class Tools:
+    """The tool calls of one conversation. ``known`` is JSON: id to the members last told."""
+
+    def __init__(self, known: dict[str, dict[str, Any]], title_is_name: bool = False) -> None:
+        self.known = known
+        self._title_is_name = title_is_name
+
+    def __repr__(self) -> str:
+        return f"<Tools {len(self.known)} known, {len(self.unfinished())} open>"
+
+    def unfinished(self) -> list[str]:
+        return [call for call, told in self.known.items() if told.get("status") not in FINAL]
+
+    def upsert(self, given: Mapping[str, Any], span: Span) -> list[Event]:
+        """The event that tells ``given``, a tool call or an update of one."""
+        call = given.get("toolCallId")
+        if not isinstance(call, str):
+            return [Event(events.UNKNOWN, texts.fit({"raw": dict(given)}, span.size), span)]
+        members = _members(given)
+        if call not in self.known:
+            return [self._announce(call, members, span)]
+        changed = self._changes(call, members)
+        if not changed:
+            return []
+        members = texts.fit({"tool_call_id": call, **changed}, span.size)
+        return [Event(events.TOOL_UPDATE, members, span)]
+
+    def asked(self, given: Mapping[str, Any], span: Span) -> tuple[list[Event], dict[str, Any]]:
+        """What a question tells anew, and the whole tool call it is about."""
+        told = {name: value for name, value in given.items() if name != "status"}
+        events_ = self.upsert(told, span)
+        call = given.get("toolCallId")
+        before = self.known.get(call, {}) if isinstance(call, str) else {}
+        tool = {**before, **_members(given)}
+        return events_, texts.fit({"tool_call_id": call, **tool}, span.size)
+
+    def close(self, status: str) -> list[Event]:
+        """Mark what is still open; the agent may yet say otherwise."""
+        closed = []
+        for call in self.unfinished():
+            self.known[call]["status"] = status
+            closed.append(Event(events.TOOL_UPDATE, {"tool_call_id": call, "status": status}))
+        return closed
+
+    def _announce(self, call: str, members: dict[str, Any], span: Span) -> Event:
+        if self._title_is_name and "title" in members:
+            members.setdefault("name", members["title"])
+        defaults = {"kind": "other", "title": members.get("name", "tool"), "status": "pending"}
+        members = defaults | members
+        self.known[call] = {name: members[name] for name in _BRIEF if name in members}
+        members = {"tool_call_id": call, **members}
+        return Event(events.TOOL_CALL, texts.fit(members, span.size), span)
+
+    def _changes(self, call: str, members: dict[str, Any]) -> dict[str, Any]:
+        told = self.known[call]
+        changed = {
+            name: value
+            for name, value in members.items()
+            if name not in _BRIEF or told.get(name) != value
+        }
+        told.update({name: changed[name] for name in _BRIEF if name in changed})
+        return changed
+
+
+def _members(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Our members of a wire tool call: only what it says."""
+    members = {
+        ours: given[wire]
+        for wire, ours in _WIRE_NAMES.items()
+        if given.get(wire) is not None and _is_sound(wire, given[wire])
+    }
+    content = given.get("content")
+    listed = content if isinstance(content, list) else []
+    items = [item for item in listed if isinstance(item, dict)]
+    output = given.get("rawOutput")
+    if output is None:
+        output = _output(items)
+    if output is not None:
+        members["output"] = output
+    shown = [item for item in items if item.get("type") != "content"]
+    return members | ({"content": shown} if shown else {})
+
+
+def _is_sound(wire: str, value: Any) -> bool:
+    if wire == "rawInput":
+        return value not in ({}, [])
+    wanted = list if wire == "locations" else str
+    return isinstance(value, wanted) and len(value) > 0
+
+
+def _output(items: list[dict[str, Any]]) -> str | None:
+    """The text of what a tool shows, where it reports no output of its own."""
+    blocks = [item.get("content") for item in items if item.get("type") == "content"]
+    found = [block["text"] for block in blocks if isinstance(block, dict) and "text" in block]
+    return "\n".join(str(text) for text in found) if found else None

@@ -1,0 +1,132 @@
+"""Any program as a bounded agent.
+
+The prompt is the program's stdin, then EOF. All of its stdout is one message; the
+final message is thus the output, and where that is cut its end is what counts. The
+terminal record is the exit status: 0 is ``end_turn``, anything else an error.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from coachman_adapters import texts
+from coachman_adapters.conversation import (
+    Action,
+    AgentRequest,
+    AgentSpec,
+    Cancel,
+    CloseStdin,
+    Conversation,
+    Ending,
+    Event,
+    Intent,
+    LaunchPlan,
+    Prompt,
+    TurnEnded,
+    Write,
+)
+from coachman_adapters.endings import exited
+from coachman_adapters.events import MESSAGE_CHUNK
+from coachman_adapters.lines import Line, LineDecoder, noise
+
+MESSAGE_ID = "stdout"
+
+
+class CommandConversation:
+    """One program's run: a single prompt in, its output out."""
+
+    def __init__(self) -> None:
+        self._decoder = LineDecoder()
+        self._prompted = False
+        self._cancelled = False
+
+    def __repr__(self) -> str:
+        return f"<CommandConversation {'running' if self._prompted else 'waiting'}>"
+
+    def start(self) -> list[Action]:
+        """A program says nothing that would have to be answered."""
+        return []
+
+    def receive(self, data: bytes) -> list[Action]:
+        """Each line of output is a chunk of the message."""
+        return [event for line in self._decoder.feed(data) for event in _told(line, "\n")]
+
+    def intend(self, intent: Intent) -> list[Action]:
+        """Feed the prompt, which may be empty, and close stdin."""
+        if isinstance(intent, Cancel):
+            # A program has no protocol for it: closing stdin is the politest there is.
+            self._cancelled = True
+            return self._feed("")
+        return self._feed(intent.text) if isinstance(intent, Prompt) else []
+
+    def _feed(self, text: str) -> list[Action]:
+        if self._prompted:
+            return []
+        self._prompted = True
+        return [*([Write(text.encode())] if text else []), CloseStdin()]
+
+    def expire(self, timer: str) -> list[Action]:
+        """No timers are ever set."""
+        return []
+
+    def finish(self, ending: Ending) -> list[Action]:
+        """The exit status decides; after a cancel, a death by signal confirms it."""
+        actions: list[Action] = [
+            event for line in self._decoder.finish() for event in _told(line, "")
+        ]
+        if self._cancelled:
+            return [*actions, TurnEnded("cancelled")]
+        if ending.exit_code == 0 and ending.signal is None:
+            return [*actions, TurnEnded("end_turn")]
+        return [*actions, TurnEnded("error", exited("program", ending))]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything this conversation remembers, as JSON values."""
+        return {
+            "decoder": self._decoder.snapshot(),
+            "prompted": self._prompted,
+            "cancelled": self._cancelled,
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Become the conversation that ``snapshot`` was taken of."""
+        self._decoder.restore(snapshot["decoder"])
+        self._prompted = snapshot["prompted"]
+        self._cancelled = snapshot["cancelled"]
+
+
+def _told(line: Line, ending: str) -> list[Event]:
+    if line.data is None:
+        return [noise(line)]
+    text = line.data.decode("utf-8", "replace") + ending
+    members = {"message_id": MESSAGE_ID}
+    return [
+        Event(MESSAGE_CHUNK, {**members, "text": piece}, line.span) for piece in texts.pieces(text)
+    ]
+
+
+@frozen
+class CommandAgent:
+    """The `Adapter` of a program named by the request's argv."""
+
+    spec: AgentSpec
+
+    def plan(self, request: AgentRequest) -> LaunchPlan:
+        if not request.argv:
+            raise ValueError("cannot plan a command: name the program and its arguments after `--`")
+        return LaunchPlan(argv=request.argv)
+
+    def converse(self, request: AgentRequest) -> Conversation:
+        return CommandConversation()
+
+
+COMMAND = CommandAgent(
+    AgentSpec(
+        name="command",
+        title="Command (any program)",
+        takes_model=False,
+        takes_argv=True,
+        asks_permission=False,
+    )
+)

@@ -1,0 +1,25 @@
+"""The agent that ships with coachman: it obeys its prompt, so no model is needed."""
+
+from coachman_adapters.acp.agent import AcpAgent
+from coachman_adapters.acp.quirks import Quirks
+from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan
+
+GUEST_PROGRAM = "/run/coachman/demo_agent.py"
+
+
+def _launch(request: AgentRequest) -> LaunchPlan:
+    return LaunchPlan(argv=("{python}", "-I", "-S", GUEST_PROGRAM))
+
+
+DEMO = AcpAgent(
+    spec=AgentSpec(
+        name="demo",
+        title="Demo (obeys its prompt, no model)",
+        runtime="python",
+        efforts=("low", "medium", "high"),
+        resumes=True,
+    ),
+    launch=_launch,
+    # It never says anything after a turn's end.
+    quirks=Quirks(settle_s=0, result_usage="turn", cost="session"),
+)
