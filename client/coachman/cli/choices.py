@@ -1,0 +1,54 @@
+"""CHOICE as people type it, against the options that an agent offers."""
+
+from ..errors import UsageError
+from .progress import choice_names
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, TypedDict
+
+    from ..results import OptionKind
+
+    class Choice(TypedDict, total=False):
+        """Exactly one of both."""
+
+        option: str
+        kind: OptionKind
+
+
+# Words first: an option id is chosen by the agent and must not give "allow" another meaning.
+_KINDS: "dict[str, OptionKind]" = {
+    "allow": "allow_once",
+    "yes": "allow_once",
+    "y": "allow_once",
+    "always": "allow_always",
+    "deny": "reject_once",
+    "no": "reject_once",
+    "n": "reject_once",
+    "never": "reject_always",
+    "allow_once": "allow_once",
+    "allow_always": "allow_always",
+    "reject_once": "reject_once",
+    "reject_always": "reject_always",
+}
+
+
+def choose(request: "Mapping[str, Any]", typed: str) -> "Choice":
+    """What ``typed`` stands for: a kind, the number of an option, or its id.
+
+    Raises UsageError that lists the choices.
+    """
+    options = [option for option in request.get("options") or () if isinstance(option, dict)]
+    kind = _KINDS.get(typed.lower())
+    if kind is not None:
+        return {"kind": kind}
+    if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(options):
+        return {"option": str(options[int(typed) - 1]["id"])}
+    if any(option.get("id") == typed for option in options):
+        return {"option": typed}
+    raise UsageError(
+        f"cannot answer {visible(request.get('request'))}: {typed!r} is not one of its choices",
+        hint=f"choose allow, always, deny, or: {', '.join(choice_names(request))}",
+    )

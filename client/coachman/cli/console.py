@@ -1,0 +1,138 @@
+"""What a verb talks to: the caller's terminal, environment and daemon."""
+
+import json
+import os
+import sys
+
+from ..client import Client
+from ..errors import CoachmanError, UsageError
+from .options import Arguments
+from .visible import visible, visible_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_COLORS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Console:
+    """Output by the machine rules, and the client on demand.
+
+    ``line`` is the answer (stdout), ``note`` is about it (stderr), ``document``
+    is the one JSON document of a ``--json`` command.
+    """
+
+    def __init__(self, arguments: Arguments, env: "Mapping[str, str]") -> None:
+        self.env = env
+        self.json = arguments.has("json")
+        self.quiet = arguments.has("quiet")
+        self.no_input = arguments.has("no-input") or bool(env.get("COACHMAN_NO_INPUT"))
+        self.socket = arguments.text("socket")
+        self._color = arguments.text("color") or "auto"
+        self._client: Client | None = None
+        if self._color not in ("auto", "always", "never"):
+            raise UsageError(f"cannot color {self._color!r}: choose auto, always or never")
+        if (directory := arguments.text("directory")) is not None:
+            _enter(directory)
+
+    @property
+    def directory(self) -> str:
+        """The caller's directory, which gives ``@`` and relative paths their meaning."""
+        try:
+            return os.getcwd()
+        except FileNotFoundError:
+            raise UsageError(
+                "cannot tell the current directory: it was removed", hint="cd to one that exists"
+            ) from None
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person is there to be asked."""
+        return not self.no_input and not self.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def width(self) -> int | None:
+        """Columns of the terminal on stdout; None where there is none."""
+        if not sys.stdout.isatty():
+            return None
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+
+    def client(self, *, autostart: bool = False) -> Client:
+        """The connected client; with ``autostart`` a missing daemon is started."""
+        if self._client is None:
+            from ..client import connect
+
+            self._client = connect(self.socket, autostart=autostart)
+        return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def line(self, text: str = "") -> None:
+        """A line of the answer; the text must be visible already."""
+        sys.stdout.write(text + "\n")
+
+    def note(self, text: str) -> None:
+        """A line beside the answer, for people."""
+        sys.stdout.flush()
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def document(self, document: object) -> None:
+        """One JSON document on one line."""
+        text = json.dumps(document, ensure_ascii=False, separators=(", ", ": "))
+        sys.stdout.write(visible_json(text) + "\n")
+        sys.stdout.flush()
+
+    def paint(self, text: str, color: str, *, stderr: bool = False) -> str:
+        """``text`` in one of coachman's colours where the terminal takes them."""
+        stream = sys.stderr if stderr else sys.stdout
+        if self._color == "never" or (self._color == "auto" and not self._colorful(stream)):
+            return text
+        return f"\x1b[{_COLORS[color]}m{text}\x1b[0m"
+
+    def _colorful(self, stream: "object") -> bool:
+        isatty = getattr(stream, "isatty", bool)
+        return not self.env.get("NO_COLOR") and self.env.get("TERM") != "dumb" and isatty()
+
+    def fail(self, error: CoachmanError) -> int:
+        """Report a failure by the machine rules; returns the exit code."""
+        if self.json:
+            self.document(error.as_document())
+        else:
+            self.note(failure_text(error))
+        return error.exit_code
+
+
+def failure_text(error: CoachmanError) -> str:
+    """A failure for people: what, why, and what to do next."""
+    lines = [visible(error.message)]
+    if error.hint:
+        lines.append(f"  {visible(error.hint)}")
+    if error.retry_after_s is not None:
+        lines.append(f"  try again in {error.retry_after_s:g} s")
+    if error.next:
+        lines.append("  next: " + "; ".join(command(argv) for argv in error.next))
+    return "\n".join(lines)
+
+
+def command(argv: "list[str]") -> str:
+    """An argv as a line that a shell reads back."""
+    return " ".join(quoted(word) for word in argv)
+
+
+def quoted(word: str) -> str:
+    """A word as a shell reads it, with nothing hidden in it."""
+    shown = visible(word)
+    plain = shown and all(c.isalnum() or c in "-_./:=@,+%" for c in shown) and shown.isascii()
+    return shown if plain else "'" + shown.replace("'", "'\\''") + "'"
+
+
+def _enter(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise UsageError(
+            f"cannot enter {visible(directory)}: {os.strerror(error.errno or 0)}"
+        ) from None

@@ -1,0 +1,190 @@
+"""Staying with a run: its events, its questions, Ctrl-C, and its end.
+
+The run never depends on this process: whatever happens here, it goes on,
+unless it is cancelled by request.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+
+from ..errors import CoachmanError
+from ..wire import EXIT_CANCELLED, EXIT_STILL_RUNNING, exit_of_result
+from .ask import Questions
+from .progress import Progress
+from .render import ending
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..client import Client
+    from ..events import EventStream
+    from ..results import Event, RunResult, RunStarted
+    from .console import Console
+
+_RESULT_TIMEOUT_S = 30.0
+
+
+class Interrupts:
+    """SIGINT as something to poll, so that it never falls between two events.
+
+    With ``raising`` set it is a KeyboardInterrupt again: where waiting must end.
+    """
+
+    def __init__(self) -> None:
+        self.raising = False
+        self._read_end, self._write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        # A shell's background job ignores SIGINT; that stays so.
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._caught)
+
+    def __enter__(self) -> "Interrupts":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        os.close(self._read_end)
+        os.close(self._write_end)
+
+    def fileno(self) -> int:
+        return self._read_end
+
+    def take(self) -> bool:
+        """Whether there was one since the last call."""
+        with contextlib.suppress(BlockingIOError):
+            return bool(os.read(self._read_end, 64))
+        return False
+
+    def _caught(self, _number: int, _frame: object) -> None:
+        if self.raising:
+            raise KeyboardInterrupt
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._write_end, b"!")
+
+
+class Foreground:
+    """One run, watched from its first event to its last."""
+
+    def __init__(self, console: "Console", client: "Client", started: "RunStarted") -> None:
+        self._console = console
+        self._client = client
+        self._run = started["run"]
+        self._handle = visible(started["handle"])
+        self._progress = Progress(console)
+        self._questions = Questions(client, self._progress)
+        self._cancelling = False
+
+    def __repr__(self) -> str:
+        return f"<Foreground {self._run}>"
+
+    def stay(self) -> int:
+        """Watch until the run ends, report it, and return the exit code of its outcome."""
+        try:
+            with Interrupts() as interrupts:
+                self._watch(interrupts)
+        except KeyboardInterrupt:
+            self._progress.finish()
+            if self._cancelling:
+                return EXIT_CANCELLED
+            self._console.note(f"detached: {self._handle} goes on; coachman tail {self._handle}")
+            return EXIT_STILL_RUNNING
+        except CoachmanError as error:
+            error.next = error.next or [["coachman", "tail", self._handle]]
+            raise
+        self._progress.finish()
+        return self._report(final_result(self._client, self._run))
+
+    def _watch(self, interrupts: Interrupts) -> None:
+        def lost() -> None:
+            interrupts.raising = True
+            self._progress.line("  [the daemon is gone; the run goes on; waiting for its return]")
+
+        with self._client.events(self._run, on_lost=lost) as stream:
+            while stream.reason is None:
+                if interrupts.take():
+                    self._interrupted(interrupts)
+                event = self._next(stream, interrupts)
+                interrupts.raising = self._cancelling
+                if event is not None:
+                    self._show(event)
+
+    def _next(self, stream: "EventStream", interrupts: Interrupts) -> "Event | None":
+        """The next event, or None when something else happened."""
+        if stream.buffered():
+            return stream.read(0)
+        asking = self._questions.pending
+        poll = select.poll()
+        for source in (stream, interrupts, *([self._questions] if asking else [])):
+            poll.register(source.fileno(), select.POLLIN)
+        ready = {fd for fd, _ in poll.poll()}
+        if stream.fileno() in ready:
+            return stream.read(0)
+        if asking and self._questions.fileno() in ready:
+            self._questions.typed()
+        return None
+
+    def _interrupted(self, interrupts: Interrupts) -> None:
+        interrupts.raising = True
+        if self._console.interactive and not self._wants_cancel():
+            interrupts.raising = False
+            return
+        self._cancelling = True
+        self._progress.line(f"  cancelling {self._handle}; interrupt again to leave at once")
+        self._client.run.cancel([self._run])
+
+    def _wants_cancel(self) -> bool:
+        self._progress.finish()
+        typed = input_line("\n  [c]ancel the run, [d]etach from it, or Enter to stay: ")
+        if typed[:1] == "d":
+            raise KeyboardInterrupt
+        return typed[:1] == "c"
+
+    def _show(self, event: "Event") -> None:
+        kind = event["type"]
+        if self._console.json or self._console.quiet:
+            if kind == "permission.requested":
+                self._console.note(f"{self._handle} needs you: coachman permissions {self._handle}")
+            return
+        if kind == "permission.resolved" and self._console.interactive:
+            self._questions.resolved(event)
+            return
+        self._progress.show(event)
+        if kind == "permission.requested" and self._console.interactive and event.get("options"):
+            self._questions.asked(event)
+
+    def _report(self, result: "RunResult") -> int:
+        if self._console.json:
+            self._console.document(result)
+        else:
+            self._print_message(result)
+            if not self._console.quiet:
+                for line in ending(result):
+                    self._console.note(line)
+        return exit_of_result(str(result.get("outcome")), result.get("stop_reason"))
+
+    def _print_message(self, result: "RunResult") -> None:
+        message = result.get("final_message") or ""
+        seen = self._progress.last_message_shown and sys.stdout.isatty() and sys.stderr.isatty()
+        if message and not seen:
+            self._console.line(visible(message, lines=True).rstrip("\n"))
+
+
+def input_line(prompt: str) -> str:
+    """A line from the terminal, asked for on stderr; empty at its end."""
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    return os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace").strip().lower()
+
+
+def final_result(client: "Client", run: str) -> "RunResult":
+    """The result of a run whose end was just told; it may still be on its way to the disk."""
+    try:
+        return client.run.result(run)
+    except CoachmanError as error:
+        if error.name != "Conflict":
+            raise
+    client.run.wait([run], timeout_s=_RESULT_TIMEOUT_S)
+    return client.run.result(run)

@@ -1,0 +1,111 @@
+"""``coachman list``: what needs attention first."""
+
+import time
+
+from ..errors import DaemonNotRunning, UsageError
+from ..wire import EXIT_OK, OUTCOMES, RUN_STATES
+from .durations import since_ms
+from .options import Command, Option
+from .render import RUN_COLUMNS, RUN_NUMBERS, joined, run_row, state_color, table
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "list [OPTIONS]",
+    "List the living runs and those of the last 12 hours, what needs attention first.\n"
+    "Without a daemon the state directory's files answer, marked stale.",
+    Option("-a --all", "older runs too"),
+    Option("--state", "only in these states (comma-separated)", "STATE", repeat=True),
+    Option("--outcome", "only with these outcomes", "OUTCOME", repeat=True),
+    Option("-t --task", "only of this task", "TASK"),
+    Option("--agent", "only of this agent", "AGENT"),
+    Option("-l --label", "only with this label", "KEY=VALUE", repeat=True),
+    Option("--here", "only of this directory's repository"),
+    Option("--attention", "only those that need you"),
+    Option("--since", "only those created since: 30m ago, or a time", "TIME"),
+    Option("--limit", "at most so many", "N"),
+    Option("--cursor", "go on behind a page", "CURSOR"),
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Print a page of runs."""
+    filters = _filters(console, arguments)
+    stale = False
+    try:
+        page: Mapping[str, Any] = console.client().run.list(**filters)
+    except DaemonNotRunning:
+        from .offline import read_page
+
+        if console.socket or console.env.get("COACHMAN_SOCKET"):
+            raise
+        page, stale = read_page(console.env, filters), True
+    if console.json:
+        console.document({**page, "stale": True} if stale else page)
+    elif console.quiet:
+        for run in page["runs"]:
+            console.line(visible(run.get("handle")))
+    else:
+        _print(console, page)
+        if stale:
+            console.note("no daemon is running: read from its files, and maybe stale")
+    return EXIT_OK
+
+
+def _filters(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
+    since = arguments.text("since")
+    labels = dict(word.partition("=")[::2] for word in arguments.texts("label"))
+    return {
+        "state": _known("state", arguments.words("state"), RUN_STATES),
+        "outcome": _known("outcome", arguments.words("outcome"), OUTCOMES),
+        "task": arguments.text("task"),
+        "agent": arguments.text("agent"),
+        "labels": labels or None,
+        "here": console.directory if arguments.has("here") else None,
+        "since": since_ms(since) if since is not None else None,
+        "attention": True if arguments.has("attention") else None,
+        "all": True if arguments.has("all") else None,
+        "limit": arguments.integer("limit"),
+        "cursor": arguments.text("cursor"),
+    }
+
+
+def _known(what: str, words: list[str] | None, names: tuple[str, ...]) -> list[str] | None:
+    for word in words or ():
+        if word not in names:
+            raise UsageError(f"cannot list {what} {word!r}: choose {', '.join(names)}")
+    return words
+
+
+def _print(console: "Console", page: "Mapping[str, Any]") -> None:
+    now_s = time.time()
+    runs = sorted(page["runs"], key=lambda run: not run.get("attention"))
+    if runs:
+        rows = [run_row(run, now_s) for run in runs]
+        padded = table(RUN_COLUMNS, rows, numbers=RUN_NUMBERS, width=console.width())
+        console.line(console.paint(joined(padded[0]), "bold"))
+        for run, cells in zip(runs, padded[1:], strict=True):
+            if (color := state_color(run)) is not None:
+                cells[3] = console.paint(cells[3], color)
+            console.line(joined(cells))
+    if footer := _footer(page, runs):
+        console.line(footer)
+
+
+def _footer(page: "Mapping[str, Any]", runs: "list[Mapping[str, Any]]") -> str:
+    waiting = sum(bool(run.get("attention")) for run in runs)
+    parts = [] if runs else ["no runs"]
+    if waiting:
+        parts.append("1 needs a look" if waiting == 1 else f"{waiting} need a look")
+    if page.get("older"):
+        parts.append(f"{page['older']} older: coachman list -a")
+    if page.get("next_cursor"):
+        parts.append(f"more: coachman list --cursor {visible(page['next_cursor'])}")
+    return " · ".join(parts)

@@ -1,0 +1,57 @@
+"""``coachman log``: the transcript of a run."""
+
+from ..wire import EXIT_OK
+from .options import Command, Option
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..results import LogLine
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "log [X] [OPTIONS]",
+    "Print the transcript: merged text, one line a tool. The last lines, unless more are asked for.",
+    Option("-f --follow", "go on with the events as they happen (like tail)"),
+    Option("-n --lines", "how many lines", "N"),
+    Option("--cursor", "go on behind a page", "CURSOR"),
+    operands=(0, 1),
+)
+_PREFIX = {
+    "tool": "  > ",
+    "state": "  [",
+    "permission": "  ? ",
+    "note": "  note: ",
+    "thought": "thinking: ",
+}
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Print a page of the transcript."""
+    run = arguments.operands[0] if arguments.operands else "@"
+    if arguments.has("follow"):
+        from .tail import follow
+
+        return follow(console, run, after_seq=None)
+    page = console.client().run.log(
+        run,
+        lines=arguments.integer("lines"),
+        cursor=arguments.text("cursor"),
+        dir=console.directory,
+    )
+    if console.json:
+        console.document(page)
+        return EXIT_OK
+    for line in page["lines"]:
+        console.line(_shown(line))
+    if page.get("truncated") and page.get("next_cursor"):
+        next_page = f"coachman log {visible(run)} --cursor {visible(page['next_cursor'])}"
+        console.note(f"  [more: {next_page}]")
+    return EXIT_OK
+
+
+def _shown(line: "LogLine") -> str:
+    text = visible(line["text"], lines=True).rstrip("\n")
+    prefix = _PREFIX.get(line["kind"], "")
+    return prefix + text + ("]" if prefix.endswith("[") else "")

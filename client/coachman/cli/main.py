@@ -1,0 +1,136 @@
+"""The command line: find the verb, import only that, report as it must be reported."""
+
+import os
+import sys
+
+from ..errors import CoachmanError, UsageError
+from ..wire import EXIT_CANCELLED, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE
+from .console import Console
+from .options import Arguments, Command, nearest, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+VERBS = {
+    "run": "start a run of an agent in a task's worktree",
+    "list": "the living runs and those of the last 12 hours",
+    "show": "everything about one run",
+    "result": "how a run ended, and its final message",
+    "log": "the transcript of a run",
+    "tail": "the events of a run as they happen",
+    "diff": "what a run or a task changed, as a patch",
+    "wait": "wait until runs end or need you",
+    "permissions": "what agents ask to be allowed",
+    "answer": "allow or deny what an agent asks",
+    "cancel": "end runs now",
+    "agents": "the agents that can be run",
+    "profile": "what a run may touch: list, explain",
+    "status": "the daemon, its load, its boundary",
+    "daemon": "start, stop, restart, logs",
+    "version": "the version of coachman",
+}
+ALIASES = {
+    "ps": "list",
+    "ls": "list",
+    "inspect": "show",
+    "logs": "log",
+    "kill": "cancel",
+    "stop": "cancel",
+}
+EXIT_BROKEN_PIPE = 141
+_TOP = Command("[OPTIONS] VERB …", "Run coding agents, each in its own worktree and sandbox.")
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run one command line; returns its exit code."""
+    words = sys.argv[1:] if words is None else words
+    for stream in (sys.stdout, sys.stderr):
+        # Always UTF-8, whatever the locale says; never an exception over a character.
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read stdout has enough; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return EXIT_CANCELLED
+    return code
+
+
+def _run(words: list[str]) -> int:
+    console = None
+    try:
+        verb, rest = _verb(words)
+        if verb is None:
+            return _overview(EXIT_OK if rest else EXIT_USAGE)
+        module = _load(verb)
+        arguments = parse(module.COMMAND, rest)
+        if arguments.has("help"):
+            sys.stdout.write(module.COMMAND.help() + "\n")
+            return EXIT_OK
+        console = Console(arguments, os.environ)
+        code: int = module.main(console, arguments)
+        return code
+    except CoachmanError as error:
+        return (console or _bare_console(words)).fail(error)
+    except Exception as error:
+        if os.environ.get("COACHMAN_TRACEBACK"):
+            raise
+        return (console or _bare_console(words)).fail(_unexpected(error))
+    finally:
+        if console is not None:
+            console.close()
+
+
+def _verb(words: list[str]) -> tuple[str | None, list[str]]:
+    """The verb and the words for it; options before the verb are handed on to it."""
+    if words[:1] == ["--version"]:
+        return "version", words[1:]
+    top = parse(_TOP, words, leading=True)
+    if not top.operands:
+        return None, ["help"] if top.has("help") else []
+    name = top.operands[0]
+    before = words[: len(words) - len(top.operands)]
+    if name == "help":
+        return (top.operands[1], ["--help"]) if top.operands[1:] else (None, ["help"])
+    return ALIASES.get(name, name), before + top.operands[1:]
+
+
+def _load(verb: str) -> "ModuleType":
+    if verb not in VERBS:
+        near = nearest(verb, sorted(VERBS))
+        raise UsageError(
+            f"cannot {verb}: there is no such verb",
+            hint=f"near it: {', '.join(near)}",
+            next=[["coachman", "--help"]],
+        )
+    from importlib import import_module
+
+    return import_module(f"coachman.cli.{verb}")
+
+
+def _overview(code: int) -> int:
+    lines = ["usage: coachman VERB …   (coachman VERB --help tells more)", ""]
+    lines += [f"  {verb:<12} {summary}" for verb, summary in VERBS.items()]
+    (sys.stdout if code == EXIT_OK else sys.stderr).write("\n".join(lines) + "\n")
+    return code
+
+
+def _bare_console(words: list[str]) -> Console:
+    """A console for failures before the options were understood."""
+    arguments = Arguments()
+    options = words[: words.index("--")] if "--" in words else words
+    if "--json" in options:
+        arguments.put("json", "")
+    return Console(arguments, os.environ)
+
+
+def _unexpected(error: Exception) -> CoachmanError:
+    return CoachmanError(
+        f"cannot go on: {type(error).__name__}: {error}",
+        hint="this is a fault of coachman; COACHMAN_TRACEBACK=1 shows where",
+        exit_code=EXIT_INTERNAL,
+    )

@@ -1,0 +1,85 @@
+"""Runs as the state directory's files tell them, for when no daemon answers."""
+
+import json
+import os
+import time
+
+from ..paths import state_dir
+from ..wire import LIST_ROWS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+RECENT_S = 12 * 3600
+_HANDLE_CHARACTERS = 5
+_UNKNOWN = dict.fromkeys(
+    ["reason", "outcome", "stop_reason", "started_at", "ended_at", "now", "tokens", "cost_usd", "changes", "attention"]
+)
+
+
+def read_page(env: "Mapping[str, str]", filters: "Mapping[str, Any]") -> "dict[str, Any]":
+    """A page like `run.list` gives; filters other than attention and labels apply."""
+    state = state_dir(env)
+    living = set(_names(state, "live"))
+    limit = filters.get("limit") or LIST_ROWS
+    rows: list[dict[str, Any]] = []
+    older = 0
+    for run in sorted(_names(state, "runs"), reverse=True):
+        recent = run in living or filters.get("all") or _is_recent(state, run)
+        if not recent or len(rows) >= limit:
+            older += 1
+        elif (row := _row(state, run, run in living)) is not None and _passes(row, filters):
+            rows.append(row)
+    return {"runs": rows, "older": older}
+
+
+def _names(state: str, kind: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(os.path.join(state, kind)) if name[0] != "."]
+    except OSError:
+        return []
+
+
+def _is_recent(state: str, run: str) -> bool:
+    try:
+        touched = os.stat(os.path.join(state, "runs", run)).st_mtime
+    except OSError:
+        return False
+    return time.time() - touched < RECENT_S
+
+
+def _row(state: str, run: str, living: bool) -> "dict[str, Any] | None":
+    directory = os.path.join(state, "runs", run)
+    request = _read(directory, "request.json")
+    if request is None:
+        return None
+    result = _read(directory, "result.json") or {}
+    summary = result.get("summary")
+    row = {**_UNKNOWN, **request, **result, **(summary if isinstance(summary, dict) else {})}
+    row.pop("prompt", None)
+    row.update(run=run, handle=run[-_HANDLE_CHARACTERS:])
+    row["state"] = "ended" if result else "unknown" if living else "lost"
+    row.setdefault("created_at", None)
+    return {name: value for name, value in row.items() if name not in ("summary", "format")}
+
+
+def _read(directory: str, name: str) -> "dict[str, Any] | None":
+    try:
+        with open(os.path.join(directory, name), "rb") as file:
+            record = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _passes(row: "Mapping[str, Any]", filters: "Mapping[str, Any]") -> bool:
+    equal = all(
+        filters.get(name) is None or row.get(name) == filters[name] for name in ("task", "agent")
+    )
+    among = all(
+        filters.get(name) is None or row.get(name) in filters[name] for name in ("state", "outcome")
+    )
+    since = filters.get("since")
+    return equal and among and (since is None or (row.get("created_at") or 0) >= since)

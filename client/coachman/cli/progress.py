@@ -1,0 +1,202 @@
+"""Events as lines: text merged, one line a tool, everything of the agent made visible."""
+
+import sys
+
+from .render import left, tool_name
+from .visible import cut, visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TextIO
+
+    from .console import Console
+
+TITLE_COLUMNS = 160
+_TEXT_TYPES = {
+    "agent.message_chunk": "",
+    "agent.thought_chunk": "thinking: ",
+    "user.message_chunk": "prompt: ",
+}
+_WHO = {
+    "policy": "by policy",
+    "deadline": "at its deadline",
+    "cancel": "because the run was cancelled",
+    "agent": "withdrawn by the agent",
+}
+
+
+class Progress:
+    """Writes a run's events to ``stream``; ``texts`` False leaves the agent's words out."""
+
+    def __init__(self, console: "Console", stream: "TextIO | None" = None) -> None:
+        self._console = console
+        self._stream = stream or sys.stderr
+        self._on_stderr = self._stream is sys.stderr
+        self._open: tuple[str, object] | None = None
+        self._at_line_start = True
+        self._tools: dict[str, str] = {}
+        self.last_message_shown = False
+
+    def __repr__(self) -> str:
+        return f"<Progress {'between lines' if self._at_line_start else 'within a line'}>"
+
+    def show(self, event: "Mapping[str, Any]") -> None:
+        """Show one event, if it is one that people want to see."""
+        kind = str(event.get("type"))
+        if kind in _TEXT_TYPES:
+            self._text(kind, event)
+        elif (line := _LINES.get(kind)) is not None:
+            text = line(self, event)
+            if text:
+                self.line(text)
+                self.last_message_shown = False
+
+    def line(self, text: str) -> None:
+        """A line of its own, after whatever text is open."""
+        self.finish()
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def prompt(self, text: str) -> None:
+        """Leave the cursor behind a question; what comes next begins a line of its own."""
+        self.finish()
+        self._stream.write(text)
+        self._stream.flush()
+        self._at_line_start = False
+
+    def line_typed(self) -> None:
+        """The person typed a line, and the terminal went to the next one."""
+        self._at_line_start = True
+
+    def finish(self) -> None:
+        """End the text that is open."""
+        if not self._at_line_start:
+            self._stream.write("\n")
+        self._stream.flush()
+        self._at_line_start, self._open = True, None
+
+    def _text(self, kind: str, event: "Mapping[str, Any]") -> None:
+        text = visible(event.get("text") or "", lines=True)
+        if not text:
+            return
+        identity = (kind, event.get("message_id"))
+        if self._open != identity:
+            self.finish()
+            self._stream.write(_TEXT_TYPES[kind])
+        self._open = identity
+        self._stream.write(self._dim(text) if kind == "agent.thought_chunk" else text)
+        self._stream.flush()
+        self._at_line_start = text.endswith("\n")
+        self.last_message_shown = kind == "agent.message_chunk"
+
+    def _dim(self, text: str) -> str:
+        return self._console.paint(text, "dim", stderr=self._on_stderr)
+
+    def _paint(self, text: str, color: str) -> str:
+        return self._console.paint(text, color, stderr=self._on_stderr)
+
+    def tool(self, event: "Mapping[str, Any]") -> str | None:
+        """A tool once it is known, and once more if it fails."""
+        identity = str(event.get("tool_call_id"))
+        title = cut(event.get("title") or event.get("name") or "", TITLE_COLUMNS)
+        before = self._tools.get(identity)
+        if event.get("status") == "failed":
+            return self._paint(f"  failed: {title or before or 'a tool'}", "red")
+        if before is not None or not title:
+            return None
+        self._tools[identity] = title
+        name = visible(event.get("name") or "")
+        return f"  > {title}" if not name or title.startswith(name) else f"  > {name}: {title}"
+
+    def asked(self, event: "Mapping[str, Any]") -> str:
+        """A permission request, whole: a command is judged by all of it."""
+        handle = visible(str(event.get("run"))[-5:])
+        text = f"  ? {asked_whole(event)}"
+        remaining = left(event.get("deadline"))
+        choices = ", ".join(choice_names(event))
+        waits = f" ({remaining})" if remaining else ""
+        return self._paint(text, "yellow") + f"\n    {choices}{waits}: coachman answer {handle} …"
+
+    def answered(self, event: "Mapping[str, Any]") -> str:
+        """Who settled a request, and how."""
+        return f"  = {answer_text(event)}"
+
+
+def asked_whole(request: "Mapping[str, Any]") -> str:
+    """The whole question with its tool; line breaks are kept and indented."""
+    name = tool_name(request.get("tool"))
+    text = visible(request.get("question") or "", lines=True).replace("\n", "\n      ")
+    return f"{name}: {text}" if name and not text.startswith(name) else text
+
+
+def choice_names(request: "Mapping[str, Any]") -> list[str]:
+    """The options, numbered as `answer` takes them."""
+    return [
+        f"{number} {visible(option.get('name') or option.get('kind'))}"
+        for number, option in enumerate(request.get("options") or (), 1)
+    ]
+
+
+def answer_text(resolved: "Mapping[str, Any]") -> str:
+    """How a request was settled: ``allow once, by coachman (pid 312)``."""
+    chosen = resolved.get("kind") or resolved.get("option_kind") or resolved.get("outcome")
+    words = visible(chosen or "settled").replace("_", " ")
+    return f"{words}, {resolver(resolved.get('by'))}"
+
+
+def resolver(by: "Any") -> str:
+    """Who answered."""
+    if not isinstance(by, dict):
+        return f"by {visible(by)}" if by else "by someone"
+    if (known := _WHO.get(str(by.get("resolver")))) is not None:
+        return known
+    client = by.get("client")
+    if isinstance(client, dict):
+        client = client.get("name")
+    who = visible(by.get("user") or client or by.get("resolver") or "someone")
+    return f"by {who} (pid {by['pid']})" if by.get("pid") else f"by {who}"
+
+
+def _state(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
+    now = event.get("to")
+    reason = visible(event.get("reason") or "")
+    if now in ("queued", "stopping", "parked") or (now == "waiting" and reason != "permission"):
+        return f"  [{visible(now)}{': ' + reason if reason else ''}]"
+    return None
+
+
+def _plan(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
+    entries = [entry for entry in event.get("entries") or () if isinstance(entry, dict)]
+    done = sum(entry.get("status") == "completed" for entry in entries)
+    current = next((e for e in entries if e.get("status") == "in_progress"), None)
+    if not entries:
+        return None
+    doing = f": {cut(current.get('content') or '', TITLE_COLUMNS)}" if current else ""
+    return f"  plan {done}/{len(entries)}{doing}"
+
+
+def _member(label: str, *names: str) -> "Callable[[Progress, Mapping[str, Any]], str | None]":
+    def line(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
+        text = next((event[name] for name in names if event.get(name)), None)
+        return f"  {label}: {cut(text, TITLE_COLUMNS)}" if text else None
+
+    return line
+
+
+_LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
+    "tool.call": Progress.tool,
+    "tool.call_update": Progress.tool,
+    "permission.requested": Progress.asked,
+    "permission.resolved": Progress.answered,
+    "run.state": _state,
+    "run.recovered": lambda _progress, _event: "  [recovered: the daemon is back]",
+    "agent.plan": _plan,
+    "agent.notice": _member("note", "text"),
+    "agent.noise": _member("noise", "text", "preview"),
+    "deadline.warned": _member("deadline near", "which"),
+    "deadline.expired": _member("deadline expired", "which"),
+    "limit.reached": _member("limit", "provider", "action"),
+    "daemon.degraded": _member("the daemon is degraded", "cause", "reason"),
+    "error": _member("error", "cause", "message", "text"),
+}

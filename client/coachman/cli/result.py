@@ -1,0 +1,73 @@
+"""``coachman result``: how a run ended, and its final message."""
+
+import os
+
+from ..wire import exit_of_result
+from .options import Command, Option
+from .render import ending, size
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..results import RunResult
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "result [X] [OPTIONS]",
+    "Print how a run ended: its final message, what it changed, where the evidence lies.\n"
+    "The exit code tells the outcome; with --no-code it is 0.",
+    Option("--no-code", "exit 0 whatever the outcome was"),
+    operands=(0, 1),
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Print the result; the final message alone with -q."""
+    run = arguments.operands[0] if arguments.operands else "@"
+    result = console.client().run.result(run, dir=console.directory)
+    if console.json:
+        console.document(result)
+    else:
+        _print(console, result)
+    if arguments.has("no-code"):
+        return 0
+    return exit_of_result(str(result.get("outcome")), result.get("stop_reason"))
+
+
+def _print(console: "Console", result: "RunResult") -> None:
+    message = visible(result.get("final_message") or "", lines=True).rstrip("\n")
+    if message:
+        console.line(message)
+    if result.get("final_message_truncated"):
+        whole = os.path.join(str(result.get("evidence_dir") or ""), "final.md")
+        console.note(f"  [cut; all of it is in {visible(whole)}]")
+    if console.quiet:
+        return
+    if message:
+        console.line()
+    for line in ending(result):
+        console.line(line)
+    for line in _left(result):
+        console.line("  " + line)
+
+
+def _left(result: "RunResult") -> list[str]:
+    lines = [
+        f"{_mark(change)} {visible(_path(change))}" for change in result.get("changed_files") or ()
+    ]
+    for artifact in result.get("artifacts") or ():
+        lines.append(f"artifact {visible(artifact.get('path'))} ({size(artifact.get('size'))})")
+    lines += [f"warning: {visible(warning)}" for warning in result.get("warnings") or ()]
+    if result.get("evidence_dir"):
+        lines.append(f"evidence: {visible(result['evidence_dir'])}")
+    return lines
+
+
+def _path(change: object) -> object:
+    return change.get("path") if isinstance(change, dict) else change
+
+
+def _mark(change: object) -> str:
+    status = str(change.get("status") or "") if isinstance(change, dict) else ""
+    return visible(status[:1].upper() or "M")

@@ -1,0 +1,171 @@
+"""``coachman run``: start a run and, unless detached, stay with it to its end."""
+
+from ..environment import carried
+from ..errors import UsageError
+from ..wire import EXIT_OK, PERMISSION_MODES
+from .durations import seconds
+from .options import Command, Option
+from .prompt import read_prompt
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..client import Client
+    from ..results import RunStarted
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "run [OPTIONS] [PROMPT|@FILE|-] [-- PROGRAM ARG…]",
+    "Start a run. The prompt comes from exactly one source; with none on a terminal an\n"
+    "editor opens. PROGRAM is what the `command` agent runs, the prompt then its stdin.\n"
+    "The exit code tells the run's outcome; losing the client only detaches.",
+    Option("-d --detach", "return once the run is started"),
+    Option("-a --agent", "the agent (COACHMAN_AGENT)", "AGENT"),
+    Option("-m --model", "its model", "MODEL"),
+    Option("-e --effort", "how hard it thinks", "EFFORT"),
+    Option("-t --task", "the task, new or to be continued", "TASK"),
+    Option("-p --profile", "what it may touch (COACHMAN_PROFILE)", "PROFILE"),
+    Option("-l --label", "a label", "KEY=VALUE", repeat=True),
+    Option("--permissions", "allow, ask or deny what it asks for", "MODE"),
+    Option("--timeout", "end the run after this long", "DURATION"),
+    Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
+    Option("--base", "the commit to begin from", "REV"),
+    Option("--prompt-file", "read the prompt from a file", "FILE"),
+    Option("--title", "a title for lists", "TEXT"),
+    Option("--request-key", "the same key starts the same run once", "KEY"),
+    Option("--no-wait", "fail instead of queueing"),
+    Option("--dry-run", "tell what would be done, and do nothing"),
+    Option("--tied", "not in this version"),
+    operands=(0, 1),
+    trailing=True,
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Start the run; the exit code is 0 when detached, else the run's."""
+    request = _request(console, arguments)
+    client = console.client(autostart=True)
+    request["env"] = _environment(console, client, request.get("agent"))
+    started = client.run.start(**request)
+    if arguments.has("dry-run") or arguments.has("detach"):
+        _report(console, started, dry=arguments.has("dry-run"))
+        return EXIT_OK
+    from .foreground import Foreground
+
+    if not console.json and not console.quiet:
+        for line in header(started):
+            console.note(line)
+    return Foreground(console, client, started).stay()
+
+
+def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
+    if arguments.has("tied"):
+        raise UsageError(
+            "cannot run --tied: this version always detaches when its client goes",
+            hint="cancel the run yourself: coachman cancel HANDLE",
+        )
+    mode = arguments.text("permissions")
+    if mode is not None and mode not in PERMISSION_MODES:
+        raise UsageError(f"cannot run --permissions {mode!r}: choose {', '.join(PERMISSION_MODES)}")
+    argv = arguments.trailing
+    if argv is not None and not argv:
+        raise UsageError("cannot run: no program stands after --")
+    agent = arguments.text("agent") or console.env.get("COACHMAN_AGENT")
+    operand = arguments.operands[0] if arguments.operands else None
+    return {
+        "prompt": read_prompt(
+            console, operand, arguments.text("prompt-file"), has_program=argv is not None
+        ),
+        "dir": console.directory,
+        "agent": "command" if argv is not None and not arguments.has("agent") else agent,
+        "argv": argv,
+        "model": arguments.text("model"),
+        "effort": arguments.text("effort"),
+        "task": arguments.text("task"),
+        "profile": arguments.text("profile") or console.env.get("COACHMAN_PROFILE"),
+        "permissions": mode,
+        "base": arguments.text("base"),
+        "timeouts": _timeouts(arguments),
+        "labels": _labels(arguments.texts("label")),
+        "title": arguments.text("title"),
+        "request_key": arguments.text("request-key"),
+        "no_wait": arguments.has("no-wait") or None,
+        "dry_run": arguments.has("dry-run") or None,
+    }
+
+
+def _timeouts(arguments: "Arguments") -> dict[str, float] | None:
+    given = {"wall_s": "timeout", "permission_s": "permission-timeout"}
+    timeouts = {
+        name: seconds(text, f"run --{option}")
+        for name, option in given.items()
+        if (text := arguments.text(option)) is not None
+    }
+    return timeouts or None
+
+
+def _labels(words: list[str]) -> dict[str, str] | None:
+    labels = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not key or not separator:
+            raise UsageError(f"cannot label {word!r}: write KEY=VALUE")
+        labels[key] = value
+    return labels or None
+
+
+def _environment(console: "Console", client: "Client", agent: str | None) -> dict[str, str]:
+    declared: set[str] = set()
+    for entry in client.agent.list(agent)["agents"]:
+        declared.update(entry.get("environment") or ())
+        declared.update(entry.get("credentials") or ())
+    return carried(console.env, declared)
+
+
+def _report(console: "Console", started: "RunStarted", *, dry: bool) -> None:
+    if console.json:
+        console.document(started)
+        return
+    if console.quiet:
+        console.line(visible(started.get("handle") or started.get("task")))
+        return
+    for line in header(started, dry=dry):
+        console.line(line)
+    if not dry:
+        handle = visible(started["handle"])
+        console.line(f"  next: coachman wait {handle}; coachman tail {handle}")
+
+
+def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
+    """What was decided for a run, with the network stated."""
+    effective = started["effective"]
+    handle = "would start" if dry else visible(started["handle"])
+    earlier = started.get("continuing") or 0
+    runs = "run" if earlier == 1 else "runs"
+    task = visible(started["task"])
+    where = f"continuing task {task} ({earlier} earlier {runs})" if earlier else f"task {task}"
+    model = f" with {visible(effective['model'])}" if effective.get("model") else ""
+    lines = [
+        f"{handle}: {visible(effective['agent'])}{model}, {where}",
+        f"  profile {visible(effective['profile'])},"
+        f" permissions {visible(effective['permissions'])},"
+        f" network {network(effective['network'])}",
+    ]
+    if started.get("worktree"):
+        lines.append(f"  worktree {visible(started['worktree'])}")
+    left_out = started.get("uncommitted_left_out") or 0
+    if left_out:
+        changes = "change is" if left_out == 1 else "changes are"
+        lines.append(f"  warning: {left_out} uncommitted {changes} not in the base")
+    lines += [f"  warning: {visible(warning)}" for warning in started.get("warnings") or ()]
+    return lines
+
+
+def network(mode: str) -> str:
+    """The network mode and, for the host's, what it means."""
+    if mode == "host":
+        return "host (the machine's own: loopback services and the local network are in reach)"
+    return visible(mode)

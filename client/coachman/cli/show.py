@@ -1,0 +1,91 @@
+"""``coachman show``: everything about one run."""
+
+from ..wire import EXIT_OK
+from .durations import clock, spoken
+from .options import Command
+from .render import changes, cost, question, state, tokens
+from .run import network
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..results import RunDetails
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "show [X]", "Show one run: by handle, id, task, or @ (the newest here).", operands=(0, 1)
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Print the run's facts, a line each."""
+    run = arguments.operands[0] if arguments.operands else "@"
+    details = console.client().run.get(run, dir=console.directory)
+    if console.json:
+        console.document(details)
+    elif console.quiet:
+        console.line(state(details))
+    else:
+        for name, value in _facts(details):
+            if value:
+                console.line(f"{name:<12} {value}")
+    return EXIT_OK
+
+
+def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
+    yield "run", f"{visible(details['run'])} ({visible(details['handle'])})"
+    yield "state", state(details)
+    if details.get("stop_reason"):
+        yield "stop reason", visible(details["stop_reason"])
+    yield from _work(details)
+    yield from _times(details)
+    attention = details.get("attention")
+    if attention:
+        yield "asks", question(attention)
+        yield "answer", f"coachman answer {visible(details['handle'])} allow|always|deny"
+    yield "tokens", tokens(details.get("tokens"))
+    yield "cost", cost(details.get("cost_usd"))
+    yield "changes", changes(details.get("changes"))
+    yield "session", _text(details.get("session"))
+    yield "worktree", _text(details.get("worktree"))
+    yield "evidence", _text(details.get("evidence_dir"))
+
+
+def _work(details: "RunDetails") -> "Iterator[tuple[str, str]]":
+    yield "task", visible(details["task"])
+    model, effort = details.get("model"), details.get("effort")
+    with_model = f", {visible(model)}" if model else ""
+    yield (
+        "agent",
+        visible(details["agent"]) + with_model + (f", {visible(effort)}" if effort else ""),
+    )
+    yield "profile", visible(details["profile"])
+    yield "permissions", visible(details["permissions"])
+    yield "network", network(details["network"])
+    labels = details.get("labels") or {}
+    yield "labels", visible(", ".join(f"{key}={value}" for key, value in labels.items()))
+    attempts = details.get("attempts") or []
+    yield "attempts", str(len(attempts)) if len(attempts) > 1 else ""
+
+
+def _times(details: "RunDetails") -> "Iterator[tuple[str, str]]":
+    created, started, ended = (
+        details.get("created_at"),
+        details.get("started_at"),
+        details.get("ended_at"),
+    )
+    if created:
+        yield "created", clock(created)
+    if started:
+        yield "started", clock(started)
+    if ended:
+        took = f" (after {spoken((ended - started) / 1000)})" if started else ""
+        yield "ended", clock(ended) + took
+
+
+def _text(value: "Any") -> str:
+    return visible(value) if value else ""

@@ -1,0 +1,148 @@
+"""``connect()`` and the client that it returns."""
+
+import os
+
+from .connection import Connection
+from .errors import DaemonNotRunning
+from .events import RECONNECT_S, EventStream
+from .nouns import (
+    AgentMethods,
+    DaemonMethods,
+    EventMethods,
+    PermissionMethods,
+    ProfileMethods,
+    RunMethods,
+    TaskMethods,
+)
+from .paths import socket_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+CALL_TIMEOUT_S = 60.0
+
+
+def connect(
+    socket: str | None = None, autostart: bool = False, timeout: float | None = CALL_TIMEOUT_S
+) -> "Client":
+    """Connect to the daemon of this user.
+
+    ``socket`` is the path of the control socket (default: as the command line
+    finds it). With ``autostart`` a missing daemon is started, unless ``socket``,
+    ``COACHMAN_SOCKET`` or ``COACHMAN_AUTOSTART=0`` forbids it. ``timeout`` bounds
+    each call, in seconds; waits and starts have their own.
+
+    Raises DaemonNotRunning, or CoachmanError (``Denied``) where this process may
+    not connect.
+    """
+    path = socket or socket_path(os.environ)
+    client = Client(path, timeout)
+    try:
+        client.open()
+    except DaemonNotRunning:
+        if not autostart:
+            raise
+        from .autostart import may_start, start_daemon
+
+        if socket is not None or not may_start(os.environ):
+            raise
+        start_daemon(os.environ)
+        client.open()
+    return client
+
+
+class Client:
+    """Typed methods for every RPC, over one connection.
+
+    Not for several threads at once: give each its own. Between calls a daemon
+    may come and go; the next call connects again.
+    """
+
+    def __init__(self, path: str, timeout_s: float | None = CALL_TIMEOUT_S) -> None:
+        self.path = path
+        self._timeout_s = timeout_s
+        self._connection: Connection | None = None
+        self.daemon = DaemonMethods(self)
+        self.agent = AgentMethods(self)
+        self.profile = ProfileMethods(self)
+        self.run = RunMethods(self)
+        self.event = EventMethods(self)
+        self.permission = PermissionMethods(self)
+        self.task = TaskMethods(self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._connection is None else "connected"
+        return f"<Client {self.path} {state}>"
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def open(self) -> Connection:
+        """Connect now, unless a live connection is there; calls do so by themselves."""
+        if self._connection is not None and not self._connection.alive():
+            self.close()
+        if self._connection is None:
+            self._connection = Connection(self.path, self._timeout_s)
+        return self._connection
+
+    def close(self) -> None:
+        """Hang up. Runs go on."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def call(
+        self,
+        method: str,
+        params: "Mapping[str, object] | None" = None,
+        *,
+        timeout_s: float | None = -1.0,
+    ) -> "Any":
+        """Call any method of the wire by name; ``timeout_s`` None waits for ever.
+
+        Raises CoachmanError as the daemon answered, ConnectionLostError when it
+        went away before it did.
+        """
+        patience = self._timeout_s if timeout_s is not None and timeout_s < 0 else timeout_s
+        connection = self.open()
+        answered = False
+        try:
+            result = connection.call(method, params or {}, patience)
+            answered = True
+        finally:
+            # An answer that still is under way must not meet the next request.
+            if not answered:
+                self.close()
+        return result
+
+    def events(
+        self,
+        run: str,
+        after_seq: int | None = None,
+        *,
+        cursor: str | None = None,
+        types: "Sequence[str] | None" = None,
+        dir: str | None = None,
+        reconnect_s: float = RECONNECT_S,
+        on_lost: "Callable[[], None] | None" = None,
+    ) -> EventStream:
+        """The run's events from its first (or behind ``after_seq`` or ``cursor``) to its end.
+
+        The stream has its own connection and outlives the daemon by up to
+        ``reconnect_s`` seconds at a time.
+        """
+        return EventStream(
+            self.path,
+            run,
+            after_seq=after_seq,
+            cursor=cursor,
+            types=types,
+            dir=dir,
+            reconnect_s=reconnect_s,
+            on_lost=on_lost,
+        )

@@ -1,0 +1,318 @@
+"""The methods of the wire, grouped by noun: ``client.run.start`` is ``run.start``.
+
+Optional arguments that are None are not sent, so that the daemon's defaults
+apply. A run is named by its id, its handle, a unique prefix of either, its
+task, or ``@`` for the newest of the repository that holds ``dir``.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Protocol
+
+    from . import results
+
+    class Caller(Protocol):
+        """What the nouns need of a client."""
+
+        def call(
+            self,
+            method: str,
+            params: Mapping[str, object] | None = None,
+            *,
+            timeout_s: float | None = ...,
+        ) -> Any: ...
+
+
+# A wait is bounded by its own timeout; this much longer the answer may take.
+WAIT_GRACE_S = 10.0
+# Starting checks out a tree, which on a large repository takes a while.
+START_TIMEOUT_S = 600.0
+
+
+def _given(**params: object) -> dict[str, object]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+class Noun:
+    """A group of methods on one client."""
+
+    def __init__(self, caller: "Caller") -> None:
+        self._caller = caller
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._caller!r}>"
+
+
+class DaemonMethods(Noun):
+    """The daemon itself."""
+
+    def hello(self, name: str = "coachman", version: str = "") -> "results.DaemonHello":
+        """Introduce this client; optional, but it tells version and limits."""
+        params = {"client": {"name": name, "version": version}, "api": [1]}
+        answer: results.DaemonHello = self._caller.call("daemon.hello", params)
+        return answer
+
+    def ping(self) -> None:
+        """Return as soon as the daemon answers."""
+        self._caller.call("daemon.ping")
+
+    def status(self) -> "results.DaemonStatus":
+        """Version, load, storage and whether sandboxes work here."""
+        answer: results.DaemonStatus = self._caller.call("daemon.status")
+        return answer
+
+    def shutdown(self, mode: str = "detach") -> "results.DaemonLeaving":
+        """Stop the daemon: ``detach`` leaves runs going, ``drain`` waits, ``stop`` ends them."""
+        answer: results.DaemonLeaving = self._caller.call("daemon.shutdown", {"mode": mode})
+        return answer
+
+
+class AgentMethods(Noun):
+    """The agents that can be run."""
+
+    def list(self, agent: str | None = None) -> "results.AgentPage":
+        """What is installed, and which names of the environment each agent wants."""
+        answer: results.AgentPage = self._caller.call("agent.list", _given(agent=agent))
+        return answer
+
+
+class ProfileMethods(Noun):
+    """The boundaries that a run can have."""
+
+    def list(self) -> "results.ProfilePage":
+        """Every profile with its facts."""
+        answer: results.ProfilePage = self._caller.call("profile.list")
+        return answer
+
+    def explain(self, profile: str, agent: str | None = None) -> "results.ProfileExplained":
+        """One profile down to the compiled policy."""
+        params = _given(profile=profile, agent=agent)
+        answer: results.ProfileExplained = self._caller.call("profile.explain", params)
+        return answer
+
+
+class RunMethods(Noun):
+    """Runs: one agent at work on one task."""
+
+    def start(  # noqa: PLR0913 - the method's parameters, each by keyword
+        self,
+        prompt: str,
+        *,
+        dir: str,
+        agent: str | None = None,
+        argv: "Sequence[str] | None" = None,
+        model: str | None = None,
+        effort: str | None = None,
+        task: str | None = None,
+        profile: str | None = None,
+        permissions: "results.Permissions | None" = None,
+        base: str | None = None,
+        env: "Mapping[str, str] | None" = None,
+        timeouts: "Mapping[str, float] | None" = None,
+        labels: "Mapping[str, str] | None" = None,
+        title: str | None = None,
+        request_key: str | None = None,
+        no_wait: bool | None = None,
+        dry_run: bool | None = None,
+    ) -> "results.RunStarted":
+        """Start a run and return once it is durable, queued or further.
+
+        ``dir`` is an absolute directory inside the repository. ``env`` holds what
+        of the caller's environment the agent may see (`environment.carried`
+        chooses it). ``timeouts`` has seconds under ``wall_s`` and
+        ``permission_s``. The same ``request_key`` returns the same run.
+        """
+        params = _given(
+            prompt=prompt,
+            dir=dir,
+            agent=agent,
+            argv=argv if argv is None else list(argv),
+            model=model,
+            effort=effort,
+            task=task,
+            profile=profile,
+            permissions=permissions,
+            base=base,
+            env=env,
+            timeouts=timeouts,
+            labels=labels,
+            title=title,
+            request_key=request_key,
+            no_wait=no_wait,
+            dry_run=dry_run,
+        )
+        answer: results.RunStarted = self._caller.call(
+            "run.start", params, timeout_s=START_TIMEOUT_S
+        )
+        return answer
+
+    def list(  # noqa: PLR0913 - the method's filters, each by keyword
+        self,
+        *,
+        state: "Sequence[str] | None" = None,
+        outcome: "Sequence[str] | None" = None,
+        task: str | None = None,
+        agent: str | None = None,
+        labels: "Mapping[str, str] | None" = None,
+        here: str | None = None,
+        since: int | None = None,
+        attention: bool | None = None,
+        all: bool | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> "results.RunPage":
+        """Summaries: the living and the last 12 hours, or ``all``.
+
+        ``here`` is a directory whose repository the runs must belong to,
+        ``since`` milliseconds since the epoch.
+        """
+        params = _given(
+            state=state if state is None else [*state],
+            outcome=outcome if outcome is None else [*outcome],
+            task=task,
+            agent=agent,
+            labels=labels,
+            here=here,
+            since=since,
+            attention=attention,
+            all=all,
+            limit=limit,
+            cursor=cursor,
+        )
+        answer: results.RunPage = self._caller.call("run.list", params)
+        return answer
+
+    def get(self, run: str, *, dir: str | None = None) -> "results.RunDetails":
+        """Everything about one run."""
+        answer: results.RunDetails = self._caller.call("run.get", _given(run=run, dir=dir))
+        return answer
+
+    def result(self, run: str, *, dir: str | None = None) -> "results.RunResult":
+        """How the run ended; a Conflict while it has not."""
+        answer: results.RunResult = self._caller.call("run.result", _given(run=run, dir=dir))
+        return answer
+
+    def wait(
+        self,
+        runs: "Sequence[str]",
+        *,
+        until: "results.WaitFor | None" = None,
+        any: bool | None = None,
+        timeout_s: float | None = None,
+        dir: str | None = None,
+    ) -> "results.Waited":
+        """Wait for all ``runs`` (or ``any``) to end, or to need attention.
+
+        ``timeout_s`` None waits for ever; running out of it is no error but
+        ``met: timeout``.
+        """
+        params = _given(runs=[*runs], until=until, any=any, timeout_s=timeout_s, dir=dir)
+        patience = None if timeout_s is None else timeout_s + WAIT_GRACE_S
+        answer: results.Waited = self._caller.call("run.wait", params, timeout_s=patience)
+        return answer
+
+    def diff(
+        self,
+        run: str | None = None,
+        *,
+        task: str | None = None,
+        stat: bool | None = None,
+        names: bool | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+        dir: str | None = None,
+    ) -> "results.Diff":
+        """What a run changed, or a task since its base; one page of the patch."""
+        params = _given(
+            run=run, task=task, stat=stat, names=names, offset=offset, limit=limit, dir=dir
+        )
+        answer: results.Diff = self._caller.call("run.diff", params)
+        return answer
+
+    def log(
+        self,
+        run: str,
+        *,
+        lines: int | None = None,
+        cursor: str | None = None,
+        dir: str | None = None,
+    ) -> "results.Log":
+        """The transcript: merged text, one line a tool."""
+        params = _given(run=run, lines=lines, cursor=cursor, dir=dir)
+        answer: results.Log = self._caller.call("run.log", params)
+        return answer
+
+    def cancel(self, runs: "Sequence[str]", *, dir: str | None = None) -> "results.Cancelled":
+        """End runs now; those that have ended already are no error."""
+        params = _given(runs=[*runs], dir=dir)
+        answer: results.Cancelled = self._caller.call("run.cancel", params)
+        return answer
+
+
+class EventMethods(Noun):
+    """Pages of events; ``client.events`` iterates over them instead."""
+
+    def read(
+        self,
+        run: str,
+        *,
+        after_seq: int | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+        wait_s: float | None = None,
+        dir: str | None = None,
+    ) -> "results.EventPage":
+        """Events behind ``after_seq`` or ``cursor``; waits up to ``wait_s`` for the first."""
+        params = _given(
+            run=run, after_seq=after_seq, cursor=cursor, limit=limit, wait_s=wait_s, dir=dir
+        )
+        patience = (wait_s or 0.0) + WAIT_GRACE_S
+        answer: results.EventPage = self._caller.call("event.read", params, timeout_s=patience)
+        return answer
+
+
+class PermissionMethods(Noun):
+    """What agents ask to be allowed."""
+
+    def list(
+        self, run: str | None = None, *, pending: bool | None = None, dir: str | None = None
+    ) -> "results.PermissionPage":
+        """Requests of one run or of all, with who answered those that are settled."""
+        params = _given(run=run, pending=pending, dir=dir)
+        answer: results.PermissionPage = self._caller.call("permission.list", params)
+        return answer
+
+    def answer(
+        self,
+        request: str,
+        *,
+        run: str | None = None,
+        option: str | None = None,
+        kind: "results.OptionKind | None" = None,
+        message: str | None = None,
+        dir: str | None = None,
+    ) -> "results.Answered":
+        """Settle a request by option id or by kind; the first answer wins.
+
+        A later one gets a Conflict that says who answered.
+        """
+        params = _given(
+            request=request, run=run, option=option, kind=kind, message=message, dir=dir
+        )
+        answer: results.Answered = self._caller.call("permission.answer", params)
+        return answer
+
+
+class TaskMethods(Noun):
+    """Tasks: a worktree that runs follow one another in."""
+
+    def list(self, *, dir: str | None = None) -> "results.TaskPage":
+        """Tasks of the repository that holds ``dir``, or of all."""
+        answer: results.TaskPage = self._caller.call("task.list", _given(dir=dir))
+        return answer
+
+    def get(self, task: str, *, dir: str | None = None) -> "dict[str, Any]":
+        """One task and its runs."""
+        answer: dict[str, Any] = self._caller.call("task.get", _given(task=task, dir=dir))
+        return answer
