@@ -22,10 +22,14 @@ RequestId = int | str
 
 @frozen
 class Refusal:
-    """A line that is no request: answered with ``error``, under ``id`` where one was readable."""
+    """A line that is no request: answered with ``error``, under ``id`` where one was readable.
+
+    ``silent``: it is a well-formed notification all the same, which is never answered.
+    """
 
     id: RequestId | None
     error: RpcError
+    silent: bool = False
 
 
 class _MalformedError(ValueError):
@@ -45,7 +49,9 @@ def parse(line: bytes) -> Request | Refusal:
         return Refusal(None, _invalid("`id` must be an integer or a string"))
     fault = _fault(document)
     if fault is not None:
-        return Refusal(None if request_id is NOID else request_id, fault)
+        if request_id is not NOID:
+            return Refusal(request_id, fault)
+        return Refusal(None, fault, silent=fault.name == "InvalidParams")
     return Request(document["method"], document.get("params", {}), request_id)
 
 

@@ -113,7 +113,8 @@ class Peer:
     def _take(self, line: bytes) -> None:
         parsed = parse(line)
         if isinstance(parsed, Refusal):
-            self._outbox.put_reply(encode_error(parsed.id, parsed.error))
+            if not parsed.silent:
+                self._outbox.put_reply(encode_error(parsed.id, parsed.error))
         elif parsed.method == CANCEL_METHOD:
             self._cancel(parsed)
         else:
@@ -180,6 +181,7 @@ class Peer:
         limit_mib = MAX_REQUEST_LINE_BYTES // 2**20
         error = RpcError("InvalidRequest", f"cannot accept the line: it exceeds {limit_mib} MiB")
         self._outbox.put_reply(encode_error(None, error))
+        self._outbox.flush()
         with trio.move_on_after(LINGER_S), suppress(OSError):
             await self._outbox.drained()
             self._sock.shutdown(socket.SHUT_WR)
