@@ -70,7 +70,7 @@ def compile_policy(policy: Policy) -> Compiled:
         args += _mount(mount, data)
     # Last, when everything below them is in place.
     args += [arg for mount in mounts if isinstance(mount, Dev) for arg in _seal(mount.destination)]
-    args += [*_seal("/"), "--chdir", policy.cwd]
+    args += [*_seal("/"), "--chdir", _plain(policy.cwd, "the working directory")]
     return Compiled(tuple(args), tuple(data.items))
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from itertools import islice
 
 from attrs import field, frozen
 
@@ -16,6 +17,7 @@ from . import layout
 from .environment import CA_FILE_NAMES
 
 FILE_LIMIT_BYTES = 4 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
 
 # Top-level names that are links into /usr on a merged host, directories elsewhere.
 USR_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -81,11 +83,17 @@ def read_small(path: str) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > FILE_LIMIT_BYTES:
             return b""
-        return file.read(FILE_LIMIT_BYTES)
+        # In small steps: the kernel allocates as much as is asked for to read a setting.
+        chunks = iter(lambda: os.read(descriptor, CHUNK_BYTES), b"")
+        return b"".join(islice(chunks, FILE_LIMIT_BYTES // CHUNK_BYTES))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def _usr_shape() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:

@@ -108,6 +108,7 @@ SPY = """
 import glob, os
 secret = os.environ["DEMO_API_KEY"].encode()
 own = f"/proc/{os.getpid()}/"
+inherited = sorted(map(int, os.listdir("/proc/self/fd")))[:-1]
 paths = glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline")
 paths += glob.glob("/proc/1/fd/*") + glob.glob("/proc/1/task/*/environ")
 for path in paths:
@@ -118,7 +119,7 @@ for path in paths:
     except OSError:
         pass
 print(len(paths), sorted(open("/proc/1/environ").read().strip(chr(0)).split(chr(0))))
-print(sorted(map(int, os.listdir("/proc/self/fd")))[:-1])
+print(inherited)
 """
 
 

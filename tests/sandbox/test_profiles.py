@@ -1,0 +1,121 @@
+"""The edit profile as data: what is in it, and what never is."""
+
+import pytest
+from attrs import evolve
+
+from coachman_sandbox import profiles
+from coachman_sandbox.bubblewrap import compile_policy, describe
+from coachman_sandbox.host import Host
+from coachman_sandbox.policy import AgentAccess, Bind, Cover, File, Place, PolicyError, Tmpfs
+
+
+def destinations(policy: profiles.Policy, *, writable: bool) -> set[str]:
+    return {
+        mount.destination
+        for mount in policy.mounts
+        if isinstance(mount, Bind) and mount.writable is writable
+    }
+
+
+def test_edit_writes_in_four_places_only(place: Place, agent: AgentAccess, host: Host) -> None:
+    """Workspace, home, scratch and output are the only writable binds."""
+    policy = profiles.edit(place, agent, host)
+    assert destinations(policy, writable=True) == {
+        "/workspace",
+        "/home/agent",
+        "/scratch",
+        "/output",
+    }
+    assert policy.cwd == "/workspace"
+
+
+def test_edit_never_binds_the_host_root_or_its_etc(
+    place: Place, agent: AgentAccess, host: Host
+) -> None:
+    """The root is empty but for what is named; /etc is made of files."""
+    sources = {m.source for m in profiles.edit(place, agent, host).mounts if isinstance(m, Bind)}
+    assert not sources & {"/", "/etc", "/home", "/root", "/run", "/tmp", "/var", "/s", "/r/.git"}
+
+
+def test_the_repository_is_assembled_not_masked(
+    place: Place, agent: AgentAccess, host: Host
+) -> None:
+    """Only named parts of the common directory are bound, its config is a file of ours."""
+    policy = profiles.edit(place, agent, host)
+    shown = {m.source for m in policy.mounts if isinstance(m, Bind) and m.source.startswith("/r/")}
+    names = ("HEAD", "objects", "refs", "logs", "info", "packed-refs", "shallow", "worktrees/t1")
+    assert shown == {f"/r/.git/{name}" for name in names}
+    covers = [mount for mount in policy.mounts if isinstance(mount, Cover)]
+    pointer = b"gitdir: /git, coachman commits for you/worktrees/t1\n"
+    assert [(cover.destination, cover.content) for cover in covers] == [
+        ("/workspace/.git", pointer)
+    ]
+
+
+def test_no_repository_no_git(place: Place, agent: AgentAccess, host: Host) -> None:
+    """Without a view there is no pointer, and without a workspace an empty read-only one."""
+    policy = profiles.edit(evolve(place, git=None, workspace=None), agent, host)
+    assert not [mount for mount in policy.mounts if "git" in mount.destination]
+    assert "--dir /workspace" in " ".join(compile_policy(policy).args)
+
+
+@pytest.mark.parametrize("inner", ["/opt/agent", "/opt/agent/lib/state", "/opt/agent/s"])
+def test_the_state_directory_is_masked_or_refused(
+    place: Place, agent: AgentAccess, host: Host, inner: str
+) -> None:
+    """A bind that contains the state gets an empty file system over it; the state itself fails."""
+    moved = evolve(place, state_dir=inner)
+    if inner == "/opt/agent":
+        with pytest.raises(PolicyError, match="state directory"):
+            profiles.edit(moved, agent, host)
+        return
+    masks = [mount for mount in profiles.edit(moved, agent, host).mounts if mount.role == "mask"]
+    assert [(type(mask), mask.destination) for mask in masks] == [(Tmpfs, inner)]
+
+
+def test_a_path_inside_another_is_bound_once(place: Place, host: Host) -> None:
+    """The agent's binds are reduced to the outermost, /usr covers what lies in it."""
+    binds = ("/opt/a/b", "/opt/a", "/opt/a", "/usr/lib/node_modules/x", "/opt/ab")
+    policy = profiles.edit(place, AgentAccess(binds=binds), host)
+    runtime = [mount.destination for mount in policy.mounts if mount.role == "runtime"]
+    assert runtime == ["/opt/a", "/opt/ab"]
+
+
+def test_root_gets_the_kernels_settings_read_only(
+    place: Place, agent: AgentAccess, host: Host
+) -> None:
+    """Only as root is /proc/sys bound over: an ordinary user cannot write it anyway."""
+    root = profiles.edit(place, agent, evolve(host, uid=0, gid=0))
+    assert Bind("/proc/sys", "/proc/sys") in root.mounts
+    assert Bind("/proc/sys", "/proc/sys") not in profiles.edit(place, agent, host).mounts
+
+
+def test_etc_has_our_user_and_the_resolved_files(
+    place: Place, agent: AgentAccess, host: Host
+) -> None:
+    """passwd names our uid with the sandbox's home; resolv.conf is the host's content."""
+    mounts = profiles.edit(place, agent, host).mounts
+    files = {mount.destination: mount.content for mount in mounts if isinstance(mount, File)}
+    assert b"agent:x:1000:1000::/home/agent:/bin/sh\n" in files["/etc/passwd"]
+    assert b"agent:x:1000:\n" in files["/etc/group"]
+    assert files["/etc/resolv.conf"] == b"nameserver 192.0.2.1\n"
+    assert files["/etc/ssl/certs/ca-certificates.crt"] == b"certificates\n"
+
+
+def test_explain_has_the_eight_facts_and_says_what_is_not_confined() -> None:
+    """Every profile states all facts; the network's says that it is the host's."""
+    for name in profiles.PROFILES:
+        assert tuple(profiles.explain(name)) == profiles.FACTS
+    assert "host's own, not confined" in profiles.explain("edit")["network"]
+    with pytest.raises(PolicyError, match="the profiles are edit"):
+        profiles.explain("edti")
+
+
+def test_a_preview_names_places_instead_of_a_run(agent: AgentAccess, host: Host) -> None:
+    """The policy can be shown with no run: placeholders for paths, names for values."""
+    shown = describe(profiles.preview("edit", agent, host))
+    workspace = next(m for m in shown["mounts"] if m["destination"] == "/workspace")
+    assert workspace["source"] == "/STATE/worktrees/REPOSITORY/TASK"
+    assert workspace["access"] == "read-write"
+    assert {"name": "API_KEY", "secret": True} in shown["environment"]
+    assert "sk-secret" not in str(shown)
