@@ -1,15 +1,14 @@
-"""Whatever arrives on the socket is answered with the right code, and the next line still counts."""
+"""Whatever arrives on the socket is answered with the right code; the connection goes on."""
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rpc_server import Client, Server
 
 from coachmand.rpc.envelope import Refusal, parse
+from rpc_server import Client, Server
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -2,15 +2,16 @@
 
 import json
 import os
+import resource
 import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rpc_server import Server
 
 from coachmand.rpc.listener import Listener, ListenError
+from rpc_server import Server
 
 Eventually = Callable[..., object]
 
@@ -162,10 +163,8 @@ def connect_as(uid: int, path: Path, out: int) -> None:
 
 def test_running_out_of_descriptors_is_survived(state_dir: Path, eventually: Eventually) -> None:
     """While no descriptor is left, connections wait; they are served once there is one."""
-    import resource
-
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with Server(state_dir / "s.sock") as server:
+    with Server(state_dir / "s.sock"):
         client = socket.socket(socket.AF_UNIX)
         highest = max(map(int, os.listdir("/proc/self/fd")))
         held = [os.dup(0) for _ in range(highest)]

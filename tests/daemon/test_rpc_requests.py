@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rpc_server import Client, Server
 
 from coachman import wire
+from rpc_server import Client, Server
 
 Eventually = Callable[..., object]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rpc_server import Client, Server
 
 from coachman import wire
 from coachmand.rpc.outbox import SEND_BYTES, _pieces
+from rpc_server import Client, Server
 
 Eventually = Callable[..., object]
 
@@ -91,13 +91,17 @@ def test_a_client_that_never_reads_is_not_read_from(
     """Replies that nobody reads hold up the requests behind them, not the daemon's memory."""
     client.sock.settimeout(0.5)
     with pytest.raises(TimeoutError):
-        while True:
-            client.request("test.large", {"text": "x" * 1000, "times": 100})
+        ask_forever(client)
     [peer] = server.listener.peers
 
     assert server.do(lambda: peer._outbox.unsent_bytes) < 2 * wire.MAX_UNSENT_BYTES
     with server.client() as other:
         assert other.call("daemon.ping")["result"] == {}
+
+
+def ask_forever(client: Client) -> None:
+    while True:
+        client.request("test.large", {"text": "x" * 1000, "times": 100})
 
 
 def test_hanging_up_ends_a_stream_that_waits(

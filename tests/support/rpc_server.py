@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import trio
+from attrs import define, field, frozen
+
 from coachmand.rpc.envelope import encode_notification
 from coachmand.rpc.errors import RpcError
 from coachmand.rpc.listener import Listener
 from coachmand.rpc.peer import Peer
 from coachmand.rpc.registry import Registry
-
-from attrs import define, field, frozen
 
 CLIENT_TIMEOUT_S = 20.0
 
@@ -57,7 +57,12 @@ class Echoed:
 def registry() -> Registry:
     """Methods that do what a test needs of a handler."""
     made = Registry()
+    for add in (_answering, _waiting, _faulty, _streaming):
+        add(made)
+    return made
 
+
+def _answering(made: Registry) -> None:
     @made.method("daemon.ping", summary="Answer at once")
     def ping(_context: Context, _params: Any) -> dict[str, Any]:
         return {}
@@ -70,6 +75,8 @@ def registry() -> Registry:
     def large(_context: Context, params: Text) -> dict[str, str]:
         return {"text": params.text * params.times}
 
+
+def _waiting(made: Registry) -> None:
     @made.method("test.wait", summary="Wait for the gate")
     async def wait(context: Context, _params: Any) -> dict[str, Any]:
         context.log.append("waiting")
@@ -85,6 +92,8 @@ def registry() -> Registry:
         context.gate.set()
         return {}
 
+
+def _faulty(made: Registry) -> None:
     @made.method("test.refuse", summary="Refuse from within two nurseries")
     async def refuse(_context: Context, _params: Any) -> None:
         async with trio.open_nursery() as outer, trio.open_nursery() as inner:
@@ -108,13 +117,13 @@ def registry() -> Registry:
     def surrogate(_context: Context, _params: Any) -> Any:
         return {"name": "caf\udce9"}
 
+
+def _streaming(made: Registry) -> None:
     @made.method("test.stream", params=Stream, summary="Send numbered notifications")
     async def stream(context: Context, params: Stream) -> dict[str, Any]:
         if params.start:
             context.peer.nursery.start_soon(_stream, context, params)
         return {"subscription": "s1"}
-
-    return made
 
 
 async def _refuse() -> None:

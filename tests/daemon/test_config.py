@@ -1,0 +1,155 @@
+"""The configuration file is taken as meant or refused by key and line."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coachmand.config import AgentInstance, Config, ConfigError, duration_s, load, parse
+
+HOME = "/home/u"
+
+FULL = """\
+agent = "claude-work"
+profile = "edit"
+permissions = "ask"
+
+[timeouts]
+wall = "1h30m"
+permission = 90
+
+[capacity]
+max_active = 3
+
+[storage]
+worktrees = "~/wt/../trees"
+
+[agents.claude-work]
+adapter = "claude"
+executable = "/opt/claude/bin/claude"
+model = "opus"
+home = "~"
+env = { ANTHROPIC_BASE_URL = "http://127.0.0.1:1" }
+
+[log]
+level = "debug"
+"""
+
+
+def test_every_key_is_read() -> None:
+    """A file with every key becomes its records, durations in seconds and paths absolute."""
+    config = parse(FULL, HOME)
+
+    assert (config.agent, config.profile, config.permissions) == ("claude-work", "edit", "ask")
+    assert (config.timeouts.wall_s, config.timeouts.permission_s) == (5400, 90)
+    assert config.capacity.max_active == 3
+    assert config.storage.worktrees == "/home/u/trees"
+    assert config.log.level == "debug"
+    assert config.agents == {
+        "claude-work": AgentInstance(
+            adapter="claude",
+            executable="/opt/claude/bin/claude",
+            model="opus",
+            home="/home/u",
+            env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:1"},
+        )
+    }
+
+
+def test_values_of_the_environment_are_not_shown() -> None:
+    """The representation of the configuration holds no value of an agent's environment."""
+    assert "127.0.0.1" not in repr(parse(FULL, HOME))
+
+
+def test_no_file_is_the_default(tmp_path: Path) -> None:
+    """A missing file means the built-in values."""
+    assert load(str(tmp_path / "none.toml"), HOME) == Config() == parse("", HOME)
+
+
+REFUSED = {
+    '[timeouts]\n\nwal = "4h"': "unknown key `timeouts.wal` on line 3; did you mean `wall`?",
+    'agnt = "x"': "unknown key `agnt` on line 1; did you mean `agent`?",
+    '# one\n# two\n[repo."~/src"]\nsetup = "x"': "unknown key `repo` on line 3; known here: "
+    "agent, profile, permissions, timeouts, capacity, storage, agents, log",
+    '[timeouts]\nparked = "1m"': "unknown key `timeouts.parked` on line 2; known here: "
+    "wall, permission",
+    "timeouts = { wall_s = 3 }": "unknown key `timeouts.wall_s` on line 1; did you mean `wall`?",
+    'agent = "a"\n[agents.x]\nmodel = """\na\n"""\nadaptor = "y"': "unknown key "
+    "`agents.x.adaptor` on line 6; did you mean `adapter`?",
+    '[agents.x.env]\nA = "1"\n[agents.x.envs]': "unknown key `agents.x.envs` on line 3; "
+    "did you mean `env`?",
+    "\n[timeouts]\nwall = [\n 1,\n]": "`timeouts.wall` on line 3 must be a duration such as "
+    "90, 90s, 30m, 1h30m or 2d, not an array",
+    '[timeouts]\nwall = "4 hours"': "`timeouts.wall` on line 2 must be a duration such as "
+    "90, 90s, 30m, 1h30m or 2d, not '4 hours'",
+    "[timeouts]\nwall = 0": "must be a duration such as 90, 90s, 30m, 1h30m or 2d, not 0",
+    "[timeouts]\nwall = true": "must be a duration such as 90, 90s, 30m, 1h30m or 2d, not true",
+    "[timeouts]\nwall = 1.5": "must be a duration such as 90, 90s, 30m, 1h30m or 2d, not 1.5",
+    "timeouts = 3": "`timeouts` on line 1 must be a table, not 3",
+    "agents = []": "`agents` on line 1 must be a table, not an array",
+    "[capacity]\nmax_active = true": "`capacity.max_active` on line 2 must be a whole number "
+    "from 1, not true",
+    '[storage]\nworktrees = "wt"': "`storage.worktrees` on line 2 must be an absolute path, "
+    "or one that starts with ~/, not 'wt'",
+    'permissions = "yes"': "`permissions` on line 1 must be one of allow, ask, deny, not 'yes'",
+    '[log]\nlevel = "loud"': "`log.level` on line 2 must be one of debug, info, warning, error",
+    "agent = 1": "`agent` on line 1 must be a name of lower-case letters, digits",
+    '[agents."A b"]\n': "`agents.A b` on line 1 must be named in lower-case letters",
+    "[agents.x]\nenv = { A = 1 }": '`agents.x.env` on line 2 must be a table of NAME = "value"',
+    'agent = "a\n': "Illegal character '\\n' (at line 1, column 11)",
+    "agent": "Expected '=' after a key in a key/value pair (at end of document)",
+    'agent = "a"\nagent = "b"': "Cannot overwrite a value",
+}
+
+
+@pytest.mark.parametrize(("text", "complaint"), REFUSED.items())
+def test_a_mistake_is_named_with_its_line(text: str, complaint: str) -> None:
+    """A mistake is refused with the key, its line and what it should be."""
+    with pytest.raises(ConfigError) as caught:
+        parse(text, HOME)
+
+    assert str(caught.value).startswith("cannot read the configuration: ")
+    assert complaint in str(caught.value)
+
+
+def test_what_is_no_text_is_refused_by_line(tmp_path: Path) -> None:
+    """A file that is not UTF-8 is refused with the line of the first bad byte."""
+    path = tmp_path / "config.toml"
+    path.write_bytes(b'agent = "a"\n# caf\xe9\n')
+
+    with pytest.raises(ConfigError, match="not UTF-8 on line 2"):
+        load(str(path), HOME)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """A path that cannot be read, or is far too large, is named with its cause."""
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*: Is a directory"):
+        load(str(tmp_path), HOME)
+    (tmp_path / "large.toml").write_text("#" * 100_000)
+    with pytest.raises(ConfigError, match=r"large.toml: it exceeds 64 KiB"):
+        load(str(tmp_path / "large.toml"), HOME)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("30m", 1800), ("1h30m", 5400), ("2d", 172_800), ("1d2h3m4s", 93784)],
+)
+def test_durations(text: str, seconds: int) -> None:
+    """A duration is seconds, or amounts of d, h, m and s from large to small."""
+    assert duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "1h 30m", "30m1h", "1.5h", "-1", "h", "٣s", "1w", "1" * 50])
+def test_other_texts_are_no_durations(text: str) -> None:
+    """Anything else is refused."""
+    with pytest.raises(ValueError, match="is not a duration such as"):
+        duration_s(text)
+
+
+@given(st.text(alphabet='abw=[].{}"\n# 1', max_size=60))
+def test_reading_never_fails_otherwise(text: str) -> None:
+    """Any text gives a configuration or a complaint."""
+    with suppress(ConfigError):
+        assert isinstance(parse(text, HOME), Config)
