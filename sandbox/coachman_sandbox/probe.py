@@ -62,8 +62,8 @@ def probe(bwrap: Bwrap) -> Probe:
 def _smallest(host: Host) -> Policy:
     system: list[Mount] = [Bind(path, path) for path in host.directories]
     links: list[Mount] = [Symlink(target, path) for path, target in host.links]
-    settings: list[Mount] = [Bind("/proc/sys", "/proc/sys")] if host.uid == 0 else []
-    mounts = (*system, *links, Proc(), *settings, Dev(), Tmpfs("/tmp", 1024**2))  # noqa: S108
+    settings = Bind("/proc/sys", "/proc/sys")
+    mounts = (*system, *links, Proc(), settings, Dev(), Tmpfs("/tmp", 1024**2))  # noqa: S108
     return Policy("probe", mounts, cwd="/", env={"PATH": "/usr/bin:/bin"})
 
 

@@ -85,9 +85,9 @@ def _system(host: Host) -> Iterator[Mount]:
     yield from (Proc(), Dev(), Tmpfs(layout.SHM, layout.SHM_BYTES, 0o1777))
     yield Tmpfs(layout.TMP, layout.TMP_BYTES, 0o1777)
     yield Symlink("../tmp", "/var/tmp")  # noqa: S108 - a path inside the sandbox
-    if host.uid == 0:
-        # bubblewrap maps root to itself, and root owns the kernel's settings.
-        yield Bind("/proc/sys", "/proc/sys")
+    # bubblewrap maps us to ourselves: root owns the kernel's settings, and anyone
+    # those of the new namespaces.
+    yield Bind("/proc/sys", "/proc/sys")
     yield from _etc(host)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from coachman_sandbox.finder import Bwrap
 from coachman_sandbox.policy import AgentAccess, Bind, PolicyError
 from sandbox_launch import Box, make_box, run, spawn
 
@@ -50,11 +51,9 @@ def test_the_control_socket_cannot_be_reached(box: Box, tmp_path: Path) -> None:
         assert box.run("/usr/bin/python3", "-I", "-c", script).stdout.split() == ["nothing"] * 2
 
 
-def test_a_state_directory_within_a_bound_directory_is_hidden(
-    tmp_path: Path, bwrap: object
-) -> None:
+def test_a_state_directory_within_a_bound_directory_is_hidden(tmp_path: Path, bwrap: Bwrap) -> None:
     """A runtime whose directory holds the state shows an empty directory in its place."""
-    box = make_box(tmp_path / "prefix", bwrap.path)  # type: ignore[attr-defined]
+    box = make_box(tmp_path / "prefix", bwrap.path)
     (tmp_path / "prefix" / "tool").write_text("tool\n")
     access = AgentAccess(binds=(str(tmp_path / "prefix"),))
     where = tmp_path / "prefix"
@@ -136,8 +135,10 @@ def test_no_secret_in_any_environment_or_command_line_but_the_agents_own(box: Bo
 def test_bubblewraps_command_line_outside_holds_no_value(box: Box) -> None:
     """Seen from the host, only the descriptor's number and the agent's command show."""
     access = AgentAccess(env={"PLAIN": "plain-value"}, credentials={"DEMO_API_KEY": SECRET})
-    process = spawn(box.bwrap, box.policy(access), ["/bin/sleep", "30"])
+    process = spawn(box.bwrap, box.policy(access), ["/bin/sh", "-c", "echo up; exec sleep 30"])
     try:
+        assert process.stdout
+        assert process.stdout.readline() == "up\n"
         shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
         shown += Path(f"/proc/{process.pid}/environ").read_bytes()
     finally:

@@ -1,6 +1,7 @@
 """The compiler: what it emits, in which order, and what it refuses."""
 
 import json
+from random import Random
 
 import pytest
 from attrs import evolve
@@ -69,12 +70,12 @@ def test_the_walls_are_in_every_compilation() -> None:
 
 @given(st.lists(PATHS, unique=True, max_size=12), st.randoms(use_true_random=False))
 def test_the_order_of_mounts_depends_on_their_places_alone(
-    paths: list[str], random: object
+    paths: list[str], random: Random
 ) -> None:
     """However a policy lists them, the arguments are the same and parents come first."""
     mounts = [Bind("/h", path) for path in paths]
     shuffled = list(mounts)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     one = evolve(EMPTY, mounts=tuple(mounts))
     other = evolve(EMPTY, mounts=tuple(shuffled))
     assert compile_policy(one) == compile_policy(other)
