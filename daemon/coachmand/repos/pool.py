@@ -34,8 +34,16 @@ class GitWorkers:
     an agent can write.
     """
 
-    def __init__(self, *, python: str = sys.executable, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self,
+        *,
+        python: str = sys.executable,
+        idle_s: float = IDLE_S,
+        limit_s: float | None = None,
+    ) -> None:
+        """``limit_s`` bounds every operation; without it each has its own limit."""
         self._python = python
+        self._limit_s = limit_s
         self._idle_s = idle_s
         self._workers: dict[str, WorkerProcess] = {}
         self._manager = trio.open_nursery()
@@ -160,7 +168,7 @@ class GitWorkers:
         self, key: str, operation: str, params: Mapping[str, Any]
     ) -> tuple[Any, bytes]:
         shown = {name: _portable(value) for name, value in params.items()}
-        return await self._worker(key).request(operation, shown)
+        return await self._worker(key).request(operation, shown, self._limit_s)
 
     def _worker(self, key: str) -> WorkerProcess:
         if self._nursery is None:

@@ -53,11 +53,13 @@ class WorkerProcess:
         """The process, once there is one."""
         return self._process.pid if self._process else None
 
-    async def request(self, operation: str, params: Mapping[str, Any]) -> tuple[Any, bytes]:
+    async def request(
+        self, operation: str, params: Mapping[str, Any], limit_s: float | None = None
+    ) -> tuple[Any, bytes]:
         """The operation's result and the bytes that came with it. Raises RepoError."""
         number, self._next_id = self._next_id, self._next_id + 1
         pending = self._pending[number] = _Pending()
-        self._send({"id": number, "op": operation, "params": dict(params)})
+        self._send({"id": number, "op": operation, "params": dict(params), "limit_s": limit_s})
         try:
             with trio.move_on_after(_ANSWER_S):
                 await pending.done.wait()
