@@ -180,15 +180,15 @@ def load(path: str, home: str) -> Config:
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise ConfigError(
-                f"cannot read the configuration {path}: it exceeds {MAX_FILE_BYTES // 1024} KiB"
-            )
-        return parse(data.decode(), home)
     except FileNotFoundError:
         return Config()
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
+    if len(data) > MAX_FILE_BYTES:
+        limit_kib = MAX_FILE_BYTES // 1024
+        raise ConfigError(f"cannot read the configuration {path}: it exceeds {limit_kib} KiB")
+    try:
+        return parse(data.decode(), home)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"cannot read the configuration: not UTF-8 on line {line}") from error

@@ -99,6 +99,18 @@ def test_a_client_that_never_reads_is_not_read_from(
         assert other.call("daemon.ping")["result"] == {}
 
 
+def test_replies_beyond_a_megabyte_are_all_sent(client: Client) -> None:
+    """Requests that arrive at once are all answered, however much that is."""
+    requests = [
+        b'{"jsonrpc":"2.0","id":%d,"method":"test.large","params":{"text":"x","times":200000}}\n'
+        % n
+        for n in range(100)
+    ]
+    client.send(b"".join(requests))
+
+    assert [client.read()["id"] for _ in requests] == list(range(100))
+
+
 def ask_forever(client: Client) -> None:
     while True:
         client.request("test.large", {"text": "x" * 1000, "times": 100})
@@ -114,6 +126,15 @@ def test_hanging_up_ends_a_stream_that_waits(
 
     eventually(lambda: "stream over" in server.log)
     eventually(lambda: not server.listener.peers)
+
+
+def test_a_fault_in_a_stream_ends_its_connection_only(server: Server, client: Client) -> None:
+    """An exception in a subscription closes its connection; others are served on."""
+    with server.client() as other:
+        assert client.call("test.stream_broken")["result"] == {"subscription": "s2"}
+        while not client.at_end():
+            pass
+        assert other.call("daemon.ping")["result"] == {}
 
 
 def test_a_half_closed_client_keeps_its_stream(client: Client) -> None:

@@ -125,6 +125,11 @@ def _streaming(made: Registry) -> None:
             context.peer.nursery.start_soon(_stream, context, params)
         return {"subscription": "s1"}
 
+    @made.method("test.stream_broken", summary="Send a notification, then fail")
+    def stream_broken(context: Context, _params: Any) -> dict[str, Any]:
+        context.peer.nursery.start_soon(_break_the_stream, context)
+        return {"subscription": "s2"}
+
 
 async def _refuse() -> None:
     raise RpcError(
@@ -133,6 +138,11 @@ async def _refuse() -> None:
 
 
 async def _fail() -> None:
+    raise LookupError("the secret word is swordfish")
+
+
+async def _break_the_stream(context: Context) -> None:
+    await context.peer.send_events(encode_notification("event.event", {"n": 0}))
     raise LookupError("the secret word is swordfish")
 
 

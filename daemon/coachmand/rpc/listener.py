@@ -94,8 +94,7 @@ class Listener:
     async def _serve_peer(self, peer: Peer, make_context: Callable[[Peer], Any]) -> None:
         self.peers.add(peer)
         try:
-            peer.context = make_context(peer)
-            await peer.serve()
+            await peer.serve(make_context)
         except Exception as error:
             # A connection is a fault boundary: it never fells the daemon.
             internal_error(error, "connection")

@@ -55,6 +55,8 @@ class Outbox:
 
     async def room_for_replies(self) -> None:
         """Wait until less than 1 MiB of replies is unsent."""
+        if self._reply_bytes > MAX_UNSENT_BYTES:
+            self.flush()
         while self._reply_bytes > MAX_UNSENT_BYTES and not self.broken:
             await self._room.park()
 

@@ -69,9 +69,13 @@ class Peer:
         """Call ``callback`` when the connection ends, however it ends."""
         self._on_close.append(callback)
 
-    async def serve(self) -> None:
-        """Serve the connection until it ends, then close the socket."""
+    async def serve(self, make_context: "Callable[[Peer], Any]") -> None:
+        """Serve the connection until it ends, then close the socket.
+
+        Every handler is handed ``make_context(self)``.
+        """
         try:
+            self.context = make_context(self)
             async with trio.open_nursery() as connection:
                 connection.start_soon(self._send_until_gone, connection.cancel_scope)
                 async with trio.open_nursery() as self.nursery:
@@ -141,6 +145,7 @@ class Peer:
         self.nursery.start_soon(self._run, request, key, scope, name=request.method)
 
     async def _run(self, request: Request, key: Any, scope: trio.CancelScope) -> None:
+        result = None
         try:
             with scope:
                 result = await self._registry.call_async(self.context, request)

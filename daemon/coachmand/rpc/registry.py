@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 from jsonrpcserver import async_dispatcher, dispatcher
@@ -12,9 +12,6 @@ from oslash.either import Left
 
 from coachmand.rpc import params
 from coachmand.rpc.errors import RpcError, as_rpc_error
-
-if TYPE_CHECKING:
-    from jsonrpcserver.methods import Methods
 
 Handler = Callable[[Any, Any], Any]
 
@@ -43,7 +40,8 @@ class Registry:
 
     def __init__(self) -> None:
         self.methods: dict[str, Method] = {}
-        self._table: Methods = {}
+        # Typed by jsonrpcserver for sync handlers; its async dispatcher reads the same table.
+        self._table: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"<Registry of {len(self.methods)} methods>"
@@ -127,7 +125,7 @@ def _with_signature(call: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _unwrap(result: Result) -> Any:
+def _unwrap(result: Any) -> Any:
     if isinstance(result, Left):
         # The wrappers raise nothing but RpcError, so the data names its arguments.
         raise RpcError(message=result._error.message, **result._error.data)
