@@ -36,25 +36,17 @@ CA_FILE_NAMES = (
 
 # What an agent's session leaves in its children's environment: a daemon started
 # from one must not hand it to other agents, which would think themselves nested.
-SESSION_NAMES = (
-    "AGENT",
-    "AI_AGENT",
-    "CLAUDECODE",
-    "CURSOR_AGENT",
-    "CURSOR_TRACE_ID",
+SESSION_NAMES = ("AI_AGENT", "CLAUDECODE")
+SESSION_PREFIXES = (
+    "CLAUDE_CODE_",
+    "CLAUDE_PLUGIN_",
+    "CODEX_",
+    "COPILOT_",
+    "CURSOR_",
     "GEMINI_CLI",
-    "GOOSE_TERMINAL",
+    "GOOSE_",
     "OPENCODE",
     "QWEN_CODE",
-)
-SESSION_PREFIXES = (
-    "CLAUDE_AGENT_SDK_",
-    "CLAUDE_CODE_",
-    "CODEX_",
-    "COPILOT_CLI",
-    "CURSOR_AGENT_",
-    "GEMINI_CLI_",
-    "OPENCODE_",
 )
 
 # Git inside works on a tree whose owner may look foreign, and must not try to

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import islice
 
 from attrs import field, frozen
@@ -62,7 +63,11 @@ class Host:
 
 
 def read_host(env: Mapping[str, str]) -> Host:
-    """The host as it is now; ``env`` may name further certificate files (SSL_CERT_FILE, …)."""
+    """The host as it is now; ``env`` may name further certificate files (SSL_CERT_FILE, …).
+
+    Blocking, about a millisecond. To be read for each run: name servers change
+    under a long-lived daemon.
+    """
     links, directories = _usr_shape()
     return Host(
         uid=os.getuid(),
@@ -116,6 +121,7 @@ def _ca_bundle(env: Mapping[str, str]) -> bytes:
     return merge_certificates(system, *extra)
 
 
+@lru_cache(maxsize=4)
 def merge_certificates(*bundles: bytes) -> bytes:
     """Only certificates cross: a key in the same file stays outside."""
     found = dict.fromkeys(found for bundle in bundles for found in _CERTIFICATE.findall(bundle))

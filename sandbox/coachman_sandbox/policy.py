@@ -161,12 +161,14 @@ class GitView:
     """The repository as the agent may see it: objects, refs and its own worktree entry.
 
     ``config`` is the scrubbed text that stands in for the repository's own
-    (`gitconfig.scrub`). Without one git takes its defaults.
+    (`gitconfig.scrub`). Without one git takes its defaults. ``alternates`` are
+    further object directories that the repository borrows from.
     """
 
     common_dir: str
     admin_name: str
     config: str = "[core]\n\trepositoryformatversion = 0\n"
+    alternates: tuple[str, ...] = ()
 
 
 @frozen

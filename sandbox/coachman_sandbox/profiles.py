@@ -133,6 +133,7 @@ def _git(view: GitView) -> Iterator[Mount]:
         yield _shown(view, name)
     for name in ("packed-refs", "shallow", "logs", "info"):
         yield _shown(view, name, optional=True)
+    yield from (Bind(path, path, role="place") for path in view.alternates)
     yield File(f"{layout.GIT_COMMON}/config", view.config.encode(), role="place")
     pointer = f"gitdir: {layout.GIT_COMMON}/{entry}\n"
     yield Cover(layout.WORKSPACE_GIT, pointer.encode())

@@ -106,5 +106,34 @@ def test_a_pointer_that_is_a_link_is_refused(git_box: Box) -> None:
 
 def test_a_view_of_a_missing_entry_is_refused(repository: Path) -> None:
     """No entry, no view: a forged name yields no grant."""
-    with pytest.raises(PolicyError, match="is not a directory"):
+    with pytest.raises(PolicyError, match="is not a directory of its own"):
         git_view(str(repository / ".git"), "nobody")
+
+
+def test_a_repository_that_borrows_objects_is_readable(
+    git_box: Box, repository: Path, tmp_path: Path
+) -> None:
+    """The object directory of a shared clone's origin is there, and nothing else of it."""
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", "--shared", str(repository), str(clone)], check=True)
+    tree = tmp_path / "state" / "shared"
+    command = ["git", "-C", str(clone), "worktree", "add", "-q", "--detach", str(tree)]
+    subprocess.run(command, check=True)
+    view = git_view(str(clone / ".git"), "shared")
+    assert view.alternates == (str(repository / ".git" / "objects"),)
+    shared = evolve(git_box, place=evolve(git_box.place, workspace=str(tree), git=view))
+    assert "first commit" in shared.run("git", "log", "--oneline").stdout
+    assert shared.sh(f"ls -A {repository}/.git").split() == ["objects"]
+
+
+def test_planted_pointers_grant_nothing(repository: Path, tmp_path: Path) -> None:
+    """An alternate that is no object directory is left out, a linked objects is refused."""
+    (repository / ".git/worktrees/w").mkdir(parents=True)
+    (tmp_path / "ssh" / "objects").mkdir(parents=True)
+    alternates = repository / ".git/objects/info/alternates"
+    alternates.write_text(f"{tmp_path}/ssh\n{tmp_path}/ssh/objects\n../../../ssh\n/\n\n")
+    assert git_view(str(repository / ".git"), "w").alternates == ()
+    (repository / ".git/refs").rename(tmp_path / "refs")
+    (repository / ".git/refs").symlink_to(tmp_path / "refs")
+    with pytest.raises(PolicyError, match="refs is not a directory of its own"):
+        git_view(str(repository / ".git"), "w")

@@ -1,5 +1,6 @@
 """Which variables cross, and which values they have inside."""
 
+from coachman.environment import for_daemon
 from coachman_sandbox import environment, layout
 
 
@@ -40,6 +41,12 @@ def test_marks_of_an_agents_session_are_scrubbed() -> None:
     marks = {"CLAUDECODE": "1", "CLAUDE_CODE_ENTRYPOINT": "cli", "CODEX_SANDBOX": "x"}
     kept = {"PATH": "/usr/bin", "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "o"}
     assert environment.scrub(marks | kept) == kept
+
+
+def test_client_and_daemon_scrub_the_same_marks() -> None:
+    """The client cannot import this list, so that its own is held to it."""
+    marks = [*environment.SESSION_NAMES, *(f"{name}X" for name in environment.SESSION_PREFIXES)]
+    assert for_daemon(dict.fromkeys(marks, "1")) == {}
 
 
 def test_an_agent_is_told_its_run_and_deadline() -> None:
