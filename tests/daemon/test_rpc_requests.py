@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from coachman import wire
+from coachmand.rpc.errors import RpcError, as_rpc_error
 from rpc_server import Client, Server
 
 Eventually = Callable[..., object]
@@ -193,3 +194,12 @@ def test_a_longer_line_is_refused_and_the_connection_closed(client: Client) -> N
     assert (reply["id"], reply["error"]["code"]) == (None, -32600)
     assert reply["error"]["message"] == "cannot accept the line: it exceeds 16 MiB"
     assert client.at_end()
+
+
+def test_a_fault_beside_a_refusal_is_not_lost(capfd: pytest.CaptureFixture[str]) -> None:
+    """The refusal in a group is the answer; what failed beside it goes to the log."""
+    refusal = RpcError("Conflict", "cannot go on: somebody was faster")
+    group = ExceptionGroup("both", [ExceptionGroup("inner", [refusal]), LookupError("beside")])
+
+    assert as_rpc_error(group, "run.start") is refusal
+    assert "beside" in capfd.readouterr().out
