@@ -1,5 +1,7 @@
 """The edit profile as data: what is in it, and what never is."""
 
+from pathlib import Path
+
 import pytest
 from attrs import evolve
 
@@ -119,3 +121,11 @@ def test_a_preview_names_places_instead_of_a_run(agent: AgentAccess, host: Host)
     assert workspace["access"] == "read-write"
     assert {"name": "API_KEY", "secret": True} in shown["environment"]
     assert "sk-secret" not in str(shown)
+
+
+def test_the_facts_are_documented_as_they_are() -> None:
+    """The table of docs/profiles.md holds each fact word for word."""
+    page = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text()
+    for name in profiles.PROFILES:
+        for fact, text in profiles.explain(name).items():
+            assert f"| {fact} | {text} |" in page
