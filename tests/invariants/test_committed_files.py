@@ -6,7 +6,7 @@ import sourcetree
 
 MACHINE = re.compile(
     r"/work/(?:main|shared)|/tmp/[w]/|/opt/(?:pypi|wheels)"
-    r"|/home/(?!agent\b|user\b|me\b)\w+/|/Users/\w+/|/root/\.(?:pyenv|cache|npm)"
+    r"|/home/(?!agent\b|user\b|me\b|u\b)\w+/|/Users/\w+/|/root/\.(?:pyenv|cache|npm)"
 )
 REGISTRY = re.compile(r"https?://[^\s\"')>]*(?:pypi|npmjs|pythonhosted|registry)", re.IGNORECASE)
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
