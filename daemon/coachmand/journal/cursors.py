@@ -1,13 +1,12 @@
 """Cursors: positions in a journal that somebody reads from, live or long ended."""
 
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import trio
 
 from .lines import Line
-from .log import Journal, read_lines
+from .log import Journal, last_seq_of, read_file
 
 BATCH_LINES = 512
 
@@ -46,24 +45,24 @@ class FileCursor:
     def __init__(self, path: Path, seq: int) -> None:
         self._path = path
         self.seq = seq
+        self.head = seq
         self._offset = 0
 
     async def next(self) -> list[Line]:
         """The next lines, empty at the end."""
-        lines, self._offset = await trio.to_thread.run_sync(self._read)
+        lines, self._offset = await trio.to_thread.run_sync(
+            read_file, self._path, self.seq, self._offset
+        )
         if lines:
             self.seq = lines[-1].seq
         return lines
 
     take = next
 
-    def _read(self) -> tuple[list[Line], int]:
-        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            end = os.fstat(fd).st_size
-            return read_lines(lambda at, size: os.pread(fd, size, at), self.seq, self._offset, end)
-        finally:
-            os.close(fd)
+    def last_seq(self) -> int:
+        """The seq of the journal's last line. Blocks."""
+        self.head = last_seq_of(self._path)
+        return self.head
 
 
 async def batches(cursor: Cursor | FileCursor) -> AsyncIterator[list[Line]]:

@@ -5,8 +5,9 @@ is kept in memory or, when it is behind, from the file. A slow reader delays
 only itself, and nobody loses an event.
 """
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,6 @@ TAIL_LINES = 2048
 READ_BYTES = 256 * 1024
 SYNC_WITHIN_S = 1.0
 
-Envelope = Callable[[], dict[str, Any]]
-
 
 class Journal:
     """The append-only event log of one run. ``head`` is the seq of its last line."""
@@ -32,10 +31,11 @@ class Journal:
         self.run = run
         self.redactor = redactor or Redactor()
         self.closed = False
+        self.path = path
         self._file = AppendFile(path)
         self.cut_bytes = self._file.cut_bytes
         self.size = self._file.size
-        self.head = _last_seq(self._file)
+        self.head = last_seq_of(path)
         self._tail: list[Line] = []
         self._index: list[tuple[int, int]] = []
         self._lot = trio.lowlevel.ParkingLot()
@@ -78,12 +78,10 @@ class Journal:
 
     def close(self) -> None:
         """No more lines will come: cursors end once they have read them all."""
-        self.closed = True
-        self._lot.unpark_all()
-
-    def release(self) -> None:
-        """Give the file back. No cursor may be reading any more."""
-        self._file.close()
+        if not self.closed:
+            self.closed = True
+            self._file.close()
+            self._lot.unpark_all()
 
     async def wait_beyond(self, seq: int) -> None:
         """Sleep until a line after ``seq`` exists or the journal is closed."""
@@ -97,8 +95,7 @@ class Journal:
 
     def read(self, after: int, offset: int = 0) -> tuple[list[Line], int]:
         """Some lines after ``after`` from the file, and the offset behind them. Blocks."""
-        offset = max(offset, self._offset_hint(after))
-        return read_lines(self._file.read, after, offset, self.size)
+        return read_file(self.path, after, max(offset, self._offset_hint(after)))
 
     def _offset_hint(self, after: int) -> int:
         return next((at for seq, at in reversed(self._index) if seq <= after + 1), 0)
@@ -134,16 +131,25 @@ class Journal:
         self._lot.unpark_all()
 
 
-def read_lines(
-    pread: Callable[[int, int], bytes], after: int, offset: int, end: int
-) -> tuple[list[Line], int]:
-    """Lines with a seq beyond ``after`` from ``offset`` on: about 256 KiB of them at a time."""
+def read_file(path: Path, after: int, offset: int) -> tuple[list[Line], int]:
+    """Some lines of a journal file after ``after``, and the offset behind them. Blocks.
+
+    A last line that is still being written is left for the next time.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _read_lines(fd, after, offset, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
+
+
+def _read_lines(fd: int, after: int, offset: int, end: int) -> tuple[list[Line], int]:
     lines: list[Line] = []
     while offset < end and not lines:
-        data = pread(offset, READ_BYTES)
+        data = os.pread(fd, READ_BYTES, offset)
         cut = data.rfind(b"\n") + 1
         if not cut:
-            data = pread(offset, end - offset)
+            data = os.pread(fd, end - offset, offset)
             cut = data.rfind(b"\n") + 1
             if not cut:
                 break
@@ -155,13 +161,22 @@ def read_lines(
     return lines, offset
 
 
-def _last_seq(file: AppendFile) -> int:
-    size, want = file.size, 4096
+def last_seq_of(path: Path) -> int:
+    """The seq of a journal file's last whole line, 0 where it has none. Blocks."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _last_seq(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
+
+
+def _last_seq(fd: int, size: int) -> int:
+    want = 4096
     while size:
         start = max(0, size - want)
-        tail = file.read(start, size - start).rstrip(b"\n")
-        newline = tail.rfind(b"\n")
+        whole = os.pread(fd, size - start, start).rpartition(b"\n")[0]
+        newline = whole.rfind(b"\n")
         if newline >= 0 or start == 0:
-            return seq_of(tail[newline + 1 :])
+            return seq_of(whole[newline + 1 :]) if whole else 0
         want *= 4
     return 0

@@ -51,6 +51,11 @@ DECISIVE = frozenset(
     }
 )
 
+# Whoever waits for a run looks again after one of these.
+CHANGES = frozenset(
+    {RUN_STATE, RUN_ENDED, TURN_ENDED, PERMISSION_REQUESTED, PERMISSION_RESOLVED, RUN_QUEUED}
+)
+
 EVENT_TYPES = CONVERSATION_EVENTS | DECISIVE | {
     RUN_STATE,
     RUN_RECOVERED,
@@ -63,6 +68,7 @@ __all__ = [
     "AGENT_COMMANDS",
     "ATTEMPT_ENDED",
     "ATTEMPT_STARTED",
+    "CHANGES",
     "CONVERSATION_EVENTS",
     "DEADLINE_EXPIRED",
     "DECISIVE",

@@ -1,0 +1,14 @@
+"""The methods of the wire: one module per noun, each registers its own."""
+
+from ..rpc.registry import Registry
+from . import agent, daemon, event, permission, profile, run, task
+
+NOUNS = (daemon, agent, profile, run, event, permission, task)
+
+
+def build_registry() -> Registry:
+    """All methods of this version."""
+    registry = Registry()
+    for noun in NOUNS:
+        noun.register(registry)
+    return registry

@@ -1,0 +1,113 @@
+"""A run's directory: its request, journal, result and attempts."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from attrs import frozen
+
+from .. import durable
+
+FORMAT = 1
+
+
+@frozen
+class RunDirectory:
+    """``runs/<run>``: what a run was asked, what happened, what came of it."""
+
+    path: Path
+
+    @property
+    def run(self) -> str:
+        return self.path.name
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "events.ndjson"
+
+    @property
+    def artifacts(self) -> Path:
+        """Bound into the sandbox as /output."""
+        return self.path / "artifacts"
+
+    @property
+    def inputs(self) -> Path:
+        """Bound into the sandbox as /inputs."""
+        return self.path / "inputs"
+
+    @property
+    def scratch(self) -> Path:
+        """Bound into the sandbox as /scratch; gone when the run has ended."""
+        return self.path / "scratch"
+
+    @property
+    def final(self) -> Path:
+        return self.path / "final.md"
+
+    def attempt(self, number: int) -> Path:
+        return self.path / "attempts" / str(number)
+
+    def epilogue(self, number: int) -> Path:
+        """Where the attempt's epilogue ran, a keeper's directory of its own."""
+        return self.attempt(number) / "epilogue"
+
+    def prompt(self, turn: int) -> Path:
+        return self.path / "prompts" / f"{turn}.md"
+
+    def checkpoint(self, attempt: int) -> Path:
+        return self.attempt(attempt) / "checkpoint.json"
+
+    def create(self, request: dict[str, Any], prompt: str) -> None:
+        """Write the run's record whole: it appears under its name with all that it holds."""
+        building = RunDirectory(self.path.with_name(f".{self.run}.new"))
+        for part in ("attempts", "artifacts", "inputs", "scratch", "prompts"):
+            durable.make_directory(building.path / part)
+        write_json(building.path / "request.json", request)
+        durable.replace(building.prompt(1), prompt.encode("utf-8", "surrogatepass"))
+        building.path.rename(self.path)
+        durable.sync_directory(self.path.parent)
+
+    def read_request(self) -> dict[str, Any]:
+        """The request as it was recorded."""
+        return read_json(self.path / "request.json")
+
+    def read_result(self) -> dict[str, Any] | None:
+        """The result, None while there is none."""
+        try:
+            return read_json(self.path / "result.json")
+        except FileNotFoundError:
+            return None
+
+    def write_result(self, result: dict[str, Any], final_message: str) -> None:
+        """Write the run's result; derived from the journal, whose ``run.ended`` decides."""
+        durable.replace(self.final, final_message.encode("utf-8", "replace"))
+        write_json(self.path / "result.json", result)
+
+    def read_prompt(self, turn: int) -> str:
+        """The prompt of a turn."""
+        return self.prompt(turn).read_bytes().decode("utf-8", "surrogatepass")
+
+    def segments(self, attempt: int, stream: str) -> list[Path]:
+        """The raw log's files of one stream, in order."""
+        pattern = re.compile(rf"{stream}\.(\d+)")
+        found = [
+            (int(match[1]), path)
+            for path in self.attempt(attempt).iterdir()
+            if (match := pattern.fullmatch(path.name))
+        ]
+        return [path for _, path in sorted(found)]
+
+
+def write_json(path: Path, record: dict[str, Any]) -> None:
+    """Replace ``path`` by a record that names its format."""
+    data = msgspec.json.encode({"format": FORMAT, **record})
+    durable.replace(path, msgspec.json.format(data, indent=1) + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A record; unknown members are kept. ValueError for a format of a later version."""
+    record = msgspec.json.decode(path.read_bytes())
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise ValueError(f"cannot read {path.name}: it was not written in format {FORMAT}")
+    return record

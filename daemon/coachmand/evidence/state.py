@@ -1,0 +1,71 @@
+"""The state directory: where every durable thing of a daemon has its place."""
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from attrs import frozen
+
+from .. import durable
+
+REPO_DIGEST_CHARACTERS = 12
+
+
+def repo_key(common_dir: str) -> str:
+    """A repository's folder name: its own name, made unique by its common git directory."""
+    path = Path(common_dir)
+    name = path.parent.name if path.name == ".git" else path.name.removesuffix(".git")
+    slug = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-.") or "repo"
+    digest = hashlib.sha256(os.fsencode(common_dir)).hexdigest()
+    return f"{slug[:40]}-{digest[:REPO_DIGEST_CHARACTERS]}"
+
+
+@frozen
+class StateDirectory:
+    """Paths below ``root``; ``worktrees`` may lie elsewhere (configuration)."""
+
+    root: Path
+    worktrees: Path
+
+    @classmethod
+    def at(cls, root: str, worktrees: str | None = None) -> "StateDirectory":
+        """The state directory at an absolute path; nothing is created."""
+        base = Path(root)
+        return cls(base, Path(worktrees) if worktrees else base / "worktrees")
+
+    def create(self) -> None:
+        """Make what must exist before anything is written."""
+        for path in (self.runs, self.live, self.keys, self.root / "tasks", self.worktrees):
+            durable.make_directory(path)
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    @property
+    def live(self) -> Path:
+        """Markers of the runs that have not ended: what recovery reads."""
+        return self.root / "live"
+
+    @property
+    def keys(self) -> Path:
+        """Claims of request keys."""
+        return self.root / "keys"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index.db"
+
+    def run(self, run: str) -> Path:
+        return self.runs / run
+
+    def tasks(self, repo: str) -> Path:
+        return self.root / "tasks" / repo
+
+    def worktree(self, repo: str, task: str) -> Path:
+        return self.worktrees / repo / task
+
+    def home(self, repo: str, task: str, agent: str, policy_digest: str) -> Path:
+        """An agent's private home, kept for the task and for one compiled policy."""
+        return self.root / "agents" / repo / task / f"{agent}-{policy_digest[:16]}"

@@ -1,0 +1,222 @@
+"""One daemon's life: lock the state, find the runs again, listen, and let go of it all."""
+
+import argparse
+import ctypes
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+import trio
+
+from coachman import paths
+from coachman.wire import EXIT_BOUNDARY, EXIT_CONFIG, EXIT_OK, EXIT_STATE, EXIT_STORAGE
+from coachman_adapters import ADAPTERS
+from coachman_adapters import guest as guest_package
+from coachman_sandbox.environment import scrub
+from coachman_sandbox.finder import BwrapMissing, find_bwrap
+from coachman_sandbox.host import read_host
+from coachman_sandbox.probe import Probe, probe
+
+from . import durable, logs
+from .build import build_digest, installed_version
+from .config import Config, ConfigError, load
+from .evidence.index import Index
+from .evidence.state import StateDirectory
+from .methods import build_registry
+from .methods.context import Context, Daemon
+from .repos.pool import GitWorkers
+from .rpc.listener import Listener, ListenError
+from .rpc.peer import Peer
+from .runs.admission import Admission
+from .runs.clock import boot_id, epoch_ms
+from .runs.services import Boundary, Services
+from .runs.supervisor import Supervisor
+
+PR_SET_DUMPABLE = 4
+
+log = structlog.get_logger("daemon")
+
+
+class StartError(Exception):
+    """The daemon cannot start. ``exit_code`` is one of ``coachman.wire``."""
+
+    def __init__(self, name: str, message: str, exit_code: int, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.exit_code = exit_code
+        self.hint = hint
+
+
+def run_daemon(argv: list[str]) -> int:
+    """Run in the foreground until SIGTERM, SIGINT or ``daemon.shutdown``; the exit code."""
+    options = _options(argv)
+    logs.configure()
+    os.umask(0o077)
+    os.chdir("/")
+    # Same-uid processes shall read neither our memory nor our environment.
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    try:
+        with _state(dict(os.environ)) as (config, state, env):
+            trio.run(_serve, config, state, env, options.ready_fd)
+    except StartError as error:
+        log.error("cannot_start", reason=str(error), hint=error.hint)
+        failure = {
+            "name": error.name,
+            "message": str(error),
+            "hint": error.hint,
+            "exit": error.exit_code,
+        }
+        _tell(options.ready_fd, {"error": failure})
+        return error.exit_code
+    return EXIT_OK
+
+
+def _options(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="coachmand", description=__doc__)
+    parser.add_argument("--ready-fd", type=int, help="a descriptor to tell readiness on")
+    parser.add_argument("--version", action="version", version=installed_version())
+    return parser.parse_args(argv)
+
+
+def _tell(fd: int | None, message: dict[str, Any]) -> None:
+    if fd is None:
+        return
+    try:
+        os.write(fd, json.dumps(message).encode() + b"\n")
+    except OSError as error:
+        log.warning("nobody_waits_for_readiness", error=str(error))
+    os.close(fd)
+
+
+@contextmanager
+def _state(environment: dict[str, str]) -> Iterator[tuple[Config, StateDirectory, dict[str, str]]]:
+    """Configuration and state directory, the latter locked for us alone."""
+    env = scrub(environment)
+    try:
+        config = load(paths.config_path(env), paths.home(env))
+    except ConfigError as error:
+        raise StartError("Configuration", str(error), EXIT_CONFIG) from error
+    logs.configure(config.log.level)
+    root = os.path.realpath(paths.state_dir(env))
+    state = StateDirectory.at(root, config.storage.worktrees)
+    holder = f"pid {os.getpid()} on {socket.gethostname()}"
+    try:
+        durable.make_directory(state.root)
+        os.chmod(state.root, durable.DIRECTORY_MODE)
+        lock = durable.Lock.take(state.root / "lock", holder)
+        state.create()
+    except durable.LockHeldError as error:
+        text = f"cannot start: {root} is held by the daemon with {error}"
+        raise StartError("Conflict", text, EXIT_STATE, "talk to that one, or stop it") from error
+    except OSError as error:
+        text = f"cannot start: {error.strerror} ({error.filename})"
+        raise StartError("Degraded", text, EXIT_STORAGE) from error
+    try:
+        yield config, state, env
+    finally:
+        lock.release()
+
+
+async def _serve(
+    config: Config, state: StateDirectory, env: dict[str, str], ready_fd: int | None
+) -> None:
+    services = await trio.to_thread.run_sync(_services, config, state, env)
+    socket_path = paths.socket_path(env)
+    registry = build_registry()
+    build = await trio.to_thread.run_sync(build_digest)
+    try:
+        listener = Listener(socket_path)
+    except ListenError as error:
+        raise StartError("Conflict", str(error), EXIT_STATE) from error
+    with listener:
+        async with services.workers, trio.open_nursery() as nursery:
+            supervisor = Supervisor(services, nursery)
+            daemon = Daemon(
+                supervisor,
+                services,
+                registry,
+                installed_version(),
+                build,
+                secrets.token_hex(8),
+                socket_path,
+                epoch_ms(),
+                lambda mode: nursery.start_soon(_stop, nursery.cancel_scope, mode),
+            )
+            nursery.start_soon(_detach_on_signal, nursery.cancel_scope)
+            await supervisor.recover()
+            await nursery.start(listener.serve, registry, lambda peer: _context(daemon, peer))
+            _tell(ready_fd, {"ready": True, "socket": socket_path, "pid": os.getpid()})
+            log.info("ready", socket=socket_path, state=str(state.root), runs=len(supervisor.runs))
+    services.index.close()
+    log.info("detached", going_on=len(supervisor.runs))
+
+
+def _context(daemon: Daemon, peer: Peer) -> Context:
+    return Context(daemon, peer)
+
+
+async def _stop(scope: trio.CancelScope, mode: str) -> None:
+    """Let the answer out first, then end the daemon; runs go on in their keepers."""
+    log.info("shutdown", mode=mode)
+    await trio.sleep(0.05)
+    scope.cancel()
+
+
+async def _detach_on_signal(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            log.info("signal", name=signal.Signals(number).name)
+            scope.cancel()
+
+
+def _services(config: Config, state: StateDirectory, env: dict[str, str]) -> Services:
+    index = Index(state.index)
+    if index.is_new:
+        index.rebuild(state.runs)
+    return Services(
+        state=state,
+        config=config,
+        index=index,
+        workers=GitWorkers(),
+        adapters=ADAPTERS,
+        boundary=_boundary(env),
+        environment=env,
+        generation=_next_generation(state.root / "generation"),
+        boot=boot_id(),
+        python=sys.executable,
+        guest=str(Path(guest_package.__file__ or "").parent),
+        admission=Admission(config.capacity.max_active),
+    )
+
+
+def _boundary(env: dict[str, str]) -> Boundary:
+    """What walls this host allows. Without any, the daemon still answers what it knows."""
+    host = read_host(env)
+    try:
+        bwrap = find_bwrap(env)
+    except BwrapMissing as error:
+        return Boundary(None, Probe(False, str(error), "install bubblewrap"), host)
+    found = probe(bwrap)
+    if not found.ok:
+        log.error("boundary_unavailable", exit=EXIT_BOUNDARY, cause=found.cause, remedy=found.remedy)
+    return Boundary(bwrap, found, host)
+
+
+def _next_generation(path: Path) -> int:
+    """A number greater than that of any daemon before: keepers refuse lower ones."""
+    try:
+        number = int(path.read_text()) + 1
+    except (FileNotFoundError, ValueError):
+        # A lost counter must not fall behind what keepers have seen.
+        number = int(time.time()) if path.exists() else 1
+    durable.replace(path, f"{number}\n".encode())
+    return number

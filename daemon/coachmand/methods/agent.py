@@ -1,0 +1,87 @@
+"""``agent.*``: which agents there are, whether they are installed, what they want."""
+
+from typing import Any
+
+import trio
+from attrs import frozen
+
+from coachman_adapters.conversation import Adapter
+from coachman_sandbox.executables import ExecutableError
+
+from ..rpc.errors import RpcError
+from ..rpc.registry import Registry
+from ..runs.prepare import find_program, forbidden_roots
+from ..runs.services import Services
+from .context import Context
+
+
+@frozen
+class ListParams:
+    """One agent, or all."""
+
+    agent: str | None = None
+
+
+@frozen
+class Listed:
+    """{name, title, installed, path, version, environment, credentials, …} each."""
+
+    agents: list[dict[str, Any]]
+
+
+def register(registry: Registry) -> None:
+    """Add this noun's methods."""
+
+    @registry.method(
+        "agent.list",
+        params=ListParams,
+        result=Listed,
+        summary="Agents, and the names of the variables each wants.",
+        errors=("NotFound",),
+    )
+    async def list_(context: Context, params: ListParams) -> Listed:
+        services = context.services
+        named = {name: _adapter_name(services, name) for name in services.config.agents}
+        all_agents = {**{name: name for name in services.adapters}, **named}
+        if params.agent is not None and params.agent not in all_agents:
+            known = ", ".join(sorted(all_agents))
+            raise RpcError("NotFound", f"cannot find agent {params.agent!r}", f"agents: {known}")
+        wanted = [params.agent] if params.agent else sorted(all_agents)
+        return Listed(
+            [
+                await trio.to_thread.run_sync(_row, name, services.adapters[all_agents[name]], services)
+                for name in wanted
+            ]
+        )
+
+
+def _adapter_name(services: Services, name: str) -> str:
+    return services.config.agents[name].adapter or name
+
+
+def _row(name: str, adapter: Adapter, services: Services) -> dict[str, Any]:
+    spec = adapter.spec
+    row: dict[str, Any] = {
+        "name": name,
+        "adapter": spec.name,
+        "title": spec.title,
+        "environment": list(spec.environment),
+        "credentials": list(spec.credentials),
+        "efforts": list(spec.efforts),
+        "resumes": spec.resumes,
+        "takes_model": spec.takes_model,
+        "takes_argv": spec.takes_argv,
+        "installed": True,
+        "path": None,
+        "version": None,
+        "sha256": None,
+        "note": None,
+    }
+    try:
+        program = find_program(
+            adapter, services, services.environment, forbidden_roots(services.state)
+        )
+    except ExecutableError as error:
+        return {**row, "installed": False, "note": str(error)}
+    shown = {"path": program.path, "version": program.version, "sha256": program.sha256}
+    return {**row, **shown}

@@ -1,0 +1,199 @@
+"""``event.*``: subscriptions and pages over a run's journal."""
+
+from typing import Any
+
+import msgspec
+import trio
+from attrs import frozen
+
+from ..evidence.rundir import RunDirectory
+from ..journal.cursors import Cursor, FileCursor
+from ..journal.lines import Line, decode, decode_cursor, encode_cursor
+from ..rpc.errors import RpcError
+from ..rpc.registry import Registry
+from .context import Context
+
+MAX_PAGE = 1000
+MAX_WAIT_S = 60.0
+
+
+@frozen
+class SubscribeParams:
+    """From after ``cursor`` or ``after_seq`` (one of them; from the start without)."""
+
+    run: str
+    cursor: str | None = None
+    after_seq: int | None = None
+    types: tuple[str, ...] = ()
+    dir: str | None = None
+
+
+@frozen
+class Subscribed:
+    """Events follow as ``event.event`` notifications, ``event.end`` closes them."""
+
+    subscription: str
+    cursor: str
+
+
+@frozen
+class UnsubscribeParams:
+    """The subscription to end."""
+
+    subscription: str
+
+
+@frozen
+class Unsubscribed:
+    """``ended`` is False where there was none of that name (any more)."""
+
+    ended: bool
+
+
+@frozen
+class ReadParams:
+    """A page of events; ``wait_s`` waits for the first one where there is none yet."""
+
+    run: str
+    cursor: str | None = None
+    after_seq: int | None = None
+    limit: int = 100
+    wait_s: float = 0.0
+    dir: str | None = None
+
+
+@frozen
+class Page:
+    """``ended``: there will be no more beyond ``head``, which is the journal's last seq."""
+
+    events: list[dict[str, Any]]
+    cursor: str
+    ended: bool
+    head: int
+
+
+def register(registry: Registry) -> None:
+    """Add this noun's methods."""
+
+    @registry.method(
+        "event.subscribe",
+        params=SubscribeParams,
+        result=Subscribed,
+        summary="Follow a run's events, from however far back, until it ends.",
+        errors=("NotFound",),
+    )
+    async def subscribe(context: Context, params: SubscribeParams) -> Subscribed:
+        run, cursor = await _open(context, params)
+        name = context.new_subscription()
+        scope = context.subscriptions[name] = trio.CancelScope()
+        context.peer.nursery.start_soon(_pump, context, name, run, cursor, params.types, scope)
+        return Subscribed(name, encode_cursor(run, cursor.seq))
+
+    @registry.method(
+        "event.unsubscribe",
+        params=UnsubscribeParams,
+        result=Unsubscribed,
+        summary="End a subscription of this connection.",
+    )
+    def unsubscribe(context: Context, params: UnsubscribeParams) -> Unsubscribed:
+        scope = context.subscriptions.pop(params.subscription, None)
+        if scope is not None:
+            scope.cancel()
+        return Unsubscribed(scope is not None)
+
+    @registry.method(
+        "event.read",
+        params=ReadParams,
+        result=Page,
+        summary="A page of a run's events; a long poll for clients without subscriptions.",
+        errors=("NotFound",),
+    )
+    async def read(context: Context, params: ReadParams) -> Page:
+        run, cursor = await _open(context, params)
+        limit = max(1, min(params.limit, MAX_PAGE))
+        lines: list[Line] = []
+        while len(lines) < limit and (batch := await cursor.take()):
+            lines += batch
+        if not lines and params.wait_s > 0:
+            with trio.move_on_after(min(params.wait_s, MAX_WAIT_S)):
+                lines = await cursor.next()
+        lines = lines[:limit]
+        head, ended = _head(context, run, cursor)
+        seq = lines[-1].seq if lines else params_seq(params)
+        events = [decode(line.data) for line in lines]
+        return Page(events, encode_cursor(run, seq), ended and seq >= head, head)
+
+
+def params_seq(params: SubscribeParams | ReadParams) -> int:
+    """The seq after which the caller wants to read."""
+    if params.cursor is None:
+        return params.after_seq or 0
+    try:
+        return decode_cursor(params.cursor)[1]
+    except ValueError:
+        text = f"cannot read events: {params.cursor!r} is not a cursor of this daemon"
+        raise RpcError("InvalidParams", text) from None
+
+
+async def _open(
+    context: Context, params: SubscribeParams | ReadParams
+) -> tuple[str, Cursor | FileCursor]:
+    run = await context.run(params.run, params.dir)
+    seq = params_seq(params)
+    if params.cursor is not None and decode_cursor(params.cursor)[0] != run:
+        raise RpcError("InvalidParams", f"cannot read events: the cursor is not of run {run}")
+    living = context.supervisor.runs.get(run)
+    if living is not None:
+        cursor: Cursor | FileCursor = Cursor(living.journal, seq)
+        head = living.journal.head
+    else:
+        path = RunDirectory(context.services.state.run(run)).journal
+        cursor = FileCursor(path, seq)
+        head = await trio.to_thread.run_sync(cursor.last_seq)
+    if seq > head or seq < 0:
+        raise RpcError(
+            "InvalidParams",
+            f"cannot read events: the journal of {run} ends at {head}, not at {seq}",
+            detail={"head": head},
+        )
+    return run, cursor
+
+
+def _head(context: Context, run: str, cursor: Cursor | FileCursor) -> tuple[int, bool]:
+    living = context.supervisor.runs.get(run)
+    if living is not None:
+        return living.journal.head, living.view.state == "ended"
+    return (cursor.head if isinstance(cursor, FileCursor) else cursor.seq), True
+
+
+async def _pump(
+    context: Context,
+    name: str,
+    run: str,
+    cursor: Cursor | FileCursor,
+    types: tuple[str, ...],
+    scope: trio.CancelScope,
+) -> None:
+    """Send what the cursor reads, as fast as the client takes it and no faster."""
+    head = b'{"jsonrpc":"2.0","method":"event.event","params":{"subscription":"%s",' % name.encode()
+    wanted = [f'"type":"{kind}"'.encode() for kind in types]
+    with scope:
+        while lines := await cursor.next():
+            if wanted:
+                shown = [line for line in lines if line.data.startswith(tuple(b"{" + w for w in wanted))]
+                if not shown:
+                    await context.peer.send_events(_progress(name, run, lines[-1].seq))
+                    continue
+                lines = shown
+            await context.peer.send_events(b"".join([head + line.wire(run) for line in lines]))
+        await context.peer.send_events(_notification("event.end", name, reason="run_ended"))
+    context.subscriptions.pop(name, None)
+
+
+def _progress(name: str, run: str, seq: int) -> bytes:
+    return _notification("event.progress", name, cursor=encode_cursor(run, seq))
+
+
+def _notification(method: str, name: str, **members: str) -> bytes:
+    params = {"subscription": name, **members}
+    return msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"

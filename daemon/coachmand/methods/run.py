@@ -1,0 +1,450 @@
+"""``run.*``: start, look at, wait for and end runs."""
+
+import base64
+import time
+from typing import Any, Literal
+
+import trio
+from attrs import asdict, field, frozen
+
+from coachman.wire import LIST_ROWS, LOG_LINES, exit_of_result
+
+from ..evidence.rundir import RunDirectory
+from ..repos.errors import RepoError
+from ..rpc.errors import RpcError
+from ..rpc.registry import Registry
+from ..runs import inbox
+from ..runs.lists import Filter, list_runs
+from ..runs.record import Record
+from ..runs.request import StartRequest
+from ..runs.summary import attention_of, summary_of
+from ..runs.transcript import transcript
+from .context import Context
+
+DIFF_BYTES = 256 * 1024
+MAX_DIFF_BYTES = 4 * 1024 * 1024
+
+
+@frozen
+class Effective:
+    """What was decided for the run, defaults filled in."""
+
+    agent: str
+    model: str | None
+    effort: str | None
+    profile: str
+    permissions: str
+    network: str
+    agent_version: str | None
+    executable: str | None
+
+
+@frozen
+class Started:
+    """A run that was accepted. ``deadlines`` are milliseconds since 1970."""
+
+    run: str
+    handle: str
+    task: str
+    state: str
+    new: bool
+    worktree: str
+    evidence_dir: str
+    effective: Effective
+    deadlines: dict[str, int]
+    base: str
+    continuing: int
+    uncommitted_left_out: int
+    policy_digest: str
+    warnings: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@frozen
+class RunParams:
+    """A run by id, handle, prefix, task or @; ``dir`` is the caller's directory."""
+
+    run: str
+    dir: str | None = None
+
+
+@frozen
+class ListParams:
+    """Which runs to list: the living and those that ended within 12 h, unless told otherwise."""
+
+    state: tuple[str, ...] = ()
+    outcome: tuple[str, ...] = ()
+    task: str | None = None
+    agent: str | None = None
+    labels: dict[str, str] = field(factory=dict)
+    here: str | None = None
+    since: int | None = None
+    attention: bool | None = None
+    all: bool = False
+    limit: int = LIST_ROWS
+    cursor: str | None = None
+
+
+@frozen
+class Listed:
+    """``older`` counts the ended runs that the page leaves out."""
+
+    runs: list[dict[str, Any]]
+    older: int
+    next_cursor: str | None = None
+
+
+@frozen
+class WaitParams:
+    """``attention`` is met by an open question as well as by the end."""
+
+    runs: tuple[str, ...]
+    until: Literal["ended", "attention", "turn"] = "ended"
+    any: bool = False
+    timeout_s: float | None = None
+    dir: str | None = None
+
+
+@frozen
+class Waited:
+    """``met``: ended, attention, turn or timeout."""
+
+    met: str
+    runs: list[dict[str, Any]]
+
+
+@frozen
+class DiffParams:
+    """What a run changed, or a task since its base; ``offset`` pages through a long patch."""
+
+    run: str | None = None
+    task: str | None = None
+    dir: str | None = None
+    stat: bool = False
+    names: bool = False
+    offset: int = 0
+    limit: int = DIFF_BYTES
+
+
+@frozen
+class Diff:
+    """A patch that `git apply --index` takes; ``patch_b64`` where it is not UTF-8 text."""
+
+    source: str
+    target: str
+    files: list[dict[str, Any]]
+    patch: str | None = None
+    patch_b64: str | None = None
+    truncated: bool = False
+    next_offset: int | None = None
+
+
+@frozen
+class LogParams:
+    """The last ``lines`` of the transcript, or those before ``cursor``."""
+
+    run: str
+    lines: int = LOG_LINES
+    cursor: int | None = None
+    dir: str | None = None
+
+
+@frozen
+class Log:
+    """A run as text: {seq, ts, kind, text} each."""
+
+    lines: list[dict[str, Any]]
+    truncated: bool
+    next_cursor: int | None = None
+
+
+@frozen
+class CancelParams:
+    """Runs to end now."""
+
+    runs: tuple[str, ...]
+    dir: str | None = None
+
+
+@frozen
+class Cancelled:
+    """What was found: {run, handle, state, already} each."""
+
+    runs: list[dict[str, Any]]
+
+
+def register(registry: Registry) -> None:
+    """Add this noun's methods."""
+
+    @registry.method(
+        "run.start",
+        params=StartRequest,
+        result=Started,
+        summary="Start a run of an agent in a task's worktree.",
+        errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
+    )
+    async def start(context: Context, params: StartRequest) -> Started:
+        record, new = await context.supervisor.start(params)
+        return _started(context, record, new, params.dry_run)
+
+    @registry.method("run.list", params=ListParams, result=Listed, summary="Runs, newest first.")
+    async def list_(context: Context, params: ListParams) -> Listed:
+        runs, older, cursor = await list_runs(context.supervisor, Filter(**asdict(params)))
+        return Listed(runs, older, cursor)
+
+    @registry.method(
+        "run.get",
+        params=RunParams,
+        summary="Everything about one run.",
+        errors=("NotFound",),
+    )
+    async def get(context: Context, params: RunParams) -> dict[str, Any]:
+        return await _get(context, await context.run(params.run, params.dir))
+
+    @registry.method(
+        "run.result",
+        params=RunParams,
+        summary="What came of a run that has ended.",
+        errors=("NotFound", "Conflict"),
+    )
+    async def result(context: Context, params: RunParams) -> dict[str, Any]:
+        run = await context.run(params.run, params.dir)
+        return await _result(context, run)
+
+    @registry.method(
+        "run.wait",
+        params=WaitParams,
+        result=Waited,
+        summary="Wait until runs have ended or need someone.",
+        errors=("NotFound",),
+    )
+    async def wait(context: Context, params: WaitParams) -> Waited:
+        runs = [await context.run(reference, params.dir) for reference in params.runs]
+        return await _wait(context, runs, params)
+
+    @registry.method(
+        "run.diff",
+        params=DiffParams,
+        result=Diff,
+        summary="What a run or a task changed, as a patch.",
+        errors=("NotFound", "Conflict"),
+    )
+    async def diff(context: Context, params: DiffParams) -> Diff:
+        return await _diff(context, params)
+
+    @registry.method(
+        "run.log",
+        params=LogParams,
+        result=Log,
+        summary="A run's transcript: merged text, one line a tool.",
+        errors=("NotFound",),
+    )
+    async def log(context: Context, params: LogParams) -> Log:
+        run = await context.run(params.run, params.dir)
+        path = RunDirectory(context.services.state.run(run)).journal
+        found = await trio.to_thread.run_sync(transcript, path)
+        before = len(found) if params.cursor is None else max(0, min(params.cursor, len(found)))
+        first = max(0, before - max(1, params.lines))
+        return Log(found[first:before], first > 0, first or None)
+
+    @registry.method(
+        "run.cancel",
+        params=CancelParams,
+        result=Cancelled,
+        summary="End runs now; ended ones stay as they are.",
+        errors=("NotFound",),
+    )
+    async def cancel(context: Context, params: CancelParams) -> Cancelled:
+        runs = [await context.run(reference, params.dir) for reference in params.runs]
+        return Cancelled([await _cancel(context, run) for run in runs])
+
+
+def _started(context: Context, record: Record, new: bool, dry_run: bool) -> Started:
+    living = context.supervisor.runs.get(record.run)
+    executable = record.executable
+    return Started(
+        run=record.run,
+        handle=record.handle,
+        task=record.task,
+        state=living.view.state if living else "ended" if not dry_run else "queued",
+        new=new,
+        worktree=record.worktree,
+        evidence_dir=str(context.services.state.run(record.run)),
+        effective=Effective(
+            record.agent,
+            record.model,
+            record.effort,
+            record.profile,
+            record.permissions,
+            record.network,
+            executable and executable.version,
+            executable and executable.path,
+        ),
+        deadlines={"wall": record.wall.epoch_ms},
+        base=record.repository.base,
+        continuing=record.continuing,
+        uncommitted_left_out=record.repository.uncommitted,
+        policy_digest=record.policy_digest,
+        warnings=record.warnings,
+        dry_run=dry_run,
+    )
+
+
+async def _get(context: Context, run: str) -> dict[str, Any]:
+    record = await context.supervisor.record_of(run)
+    directory = RunDirectory(context.services.state.run(run))
+    living = context.supervisor.runs.get(run)
+    result = None if living else await trio.to_thread.run_sync(directory.read_result)
+    if living is not None:
+        summary, session = summary_of(record, living.view), living.view.session
+    else:
+        summary, session = (result or {}).get("summary", {}), (result or {}).get("session")
+    request = record.as_json()
+    prompt = await trio.to_thread.run_sync(directory.read_prompt, 1)
+    return {
+        **summary,
+        "session": session,
+        "prompt": prompt[:8192],
+        "request": request,
+        "worktree": record.worktree,
+        "evidence_dir": str(directory.path),
+        "deadlines": {"wall": record.wall.epoch_ms},
+        "usage": living.view.usage if living else (result or {}).get("usage"),
+        "result": result,
+    }
+
+
+async def _result(context: Context, run: str) -> dict[str, Any]:
+    living = context.supervisor.runs.get(run)
+    directory = RunDirectory(context.services.state.run(run))
+    found = await trio.to_thread.run_sync(directory.read_result)
+    if found is None or living is not None and living.view.state != "ended":
+        state = living.view.state if living else "unknown"
+        raise RpcError(
+            "Conflict",
+            f"cannot give the result: run {run[-5:]} is {state}",
+            hint="wait for it first",
+            detail={"state": state},
+            next=[["coachman", "wait", run]],
+        )
+    return {**found, "final_path": str(directory.final)}
+
+
+async def _wait(context: Context, runs: list[str], params: WaitParams) -> Waited:
+    deadline = trio.current_time() + params.timeout_s if params.timeout_s is not None else None
+    need = any if params.any else all
+    while True:
+        seen = context.supervisor.changes
+        found = [await _waited(context, run, params.until) for run in runs]
+        if need(entry["met"] for entry in found):
+            met = {entry["met"] for entry in found if entry["met"]}
+            return Waited("attention" if "attention" in met else next(iter(met), "ended"), found)
+        with trio.move_on_at(deadline if deadline is not None else float("inf")) as scope:
+            await context.supervisor.wait_for_change(seen)
+        if scope.cancelled_caught:
+            return Waited("timeout", found)
+
+
+async def _waited(context: Context, run: str, until: str) -> dict[str, Any]:
+    living = context.supervisor.runs.get(run)
+    if living is None:
+        directory = RunDirectory(context.services.state.run(run))
+        result = await trio.to_thread.run_sync(directory.read_result)
+        if result is not None:
+            return _waited_for_end(result)
+        return {"run": run, "handle": run[-5:], "state": "unknown", "met": None}
+    summary, view = summary_of(living.fixed, living.view), living.view
+    attention = attention_of(view)
+    met = None
+    if until == "attention" and attention is not None:
+        met = "attention"
+    elif until == "turn" and view.turn_over:
+        met = "turn"
+    now_ms = time.time_ns() // 1_000_000
+    keys = ("run", "handle", "task", "state", "outcome", "stop_reason", "now", "changes")
+    return {
+        **{key: summary[key] for key in keys},
+        "met": met,
+        "attention": attention,
+        "seconds_since_event": max(0, now_ms - view.last_ms) / 1000,
+        "usage": view.usage,
+        "next": _next_of(living.fixed.handle, attention),
+    }
+
+
+def _waited_for_end(result: dict[str, Any]) -> dict[str, Any]:
+    keys = ("run", "handle", "task", "outcome", "stop_reason", "error", "usage", "changes")
+    return {
+        **{key: result.get(key) for key in keys},
+        "state": "ended",
+        "met": "ended",
+        "attention": None,
+        "now": None,
+        "exit_code": exit_of_result(result["outcome"], result["stop_reason"]),
+        "next": [["coachman", "result", result["handle"]], ["coachman", "diff", result["handle"]]],
+    }
+
+
+def _next_of(handle: str, attention: dict[str, Any] | None) -> list[list[str]]:
+    if attention is None:
+        return []
+    return [["coachman", "answer", handle, "allow"], ["coachman", "answer", handle, "deny"]]
+
+
+async def _diff(context: Context, params: DiffParams) -> Diff:
+    workers = context.services.workers
+    if (params.run is None) == (params.task is None):
+        raise RpcError("InvalidParams", "cannot diff: name either a run or a task")
+    run = await context.run(params.run or params.task or "", params.dir)
+    record = await context.supervisor.record_of(run)
+    try:
+        old, new = await _compared(context, run, record, whole_task=params.task is not None)
+        files = await workers.diff_names(record.repository.common_dir, old, new)
+        shown = [asdict(change) for change in files[:1000]]
+        if params.stat or params.names:
+            return Diff(old, new, shown)
+        patch = await workers.diff(record.repository.common_dir, old, new)
+    except RepoError as error:
+        raise RpcError("NotFound", error.message, hint=error.hint) from error
+    return _page(old, new, shown, patch, params)
+
+
+def _page(
+    old: str, new: str, files: list[dict[str, Any]], patch: bytes, params: DiffParams
+) -> Diff:
+    limit = max(1, min(params.limit, MAX_DIFF_BYTES))
+    part = patch[params.offset : params.offset + limit]
+    end = params.offset + len(part)
+    more = end < len(patch)
+    try:
+        text, encoded = part.decode(), None
+    except UnicodeDecodeError:
+        text, encoded = None, base64.b64encode(part).decode()
+    return Diff(old, new, files, text, encoded, more, end if more else None)
+
+
+async def _compared(
+    context: Context, run: str, record: Record, *, whole_task: bool
+) -> tuple[str, str]:
+    """The two commits to compare: start and end of a run, or base and newest of a task."""
+    living = context.supervisor.runs.get(run)
+    if living is not None and living.view.attempt:
+        start, end = await living.snapshot_now()
+    else:
+        directory = RunDirectory(context.services.state.run(run))
+        result = await trio.to_thread.run_sync(directory.read_result)
+        commits = (result or {}).get("commits") or {}
+        start, end = commits.get("from"), commits.get("to")
+    if start is None or end is None:
+        start = end = record.repository.base
+    return (record.repository.base if whole_task else start), end
+
+
+async def _cancel(context: Context, run: str) -> dict[str, Any]:
+    living = context.supervisor.runs.get(run)
+    if living is None or living.view.state == "ended":
+        return {"run": run, "handle": run[-5:], "state": "ended", "already": True}
+    reply = inbox.Reply()
+    living.post(inbox.CancelAsked(context.who(), reply))
+    answer = await reply.wait()
+    return {"run": run, "handle": run[-5:], "state": living.view.state, **answer}

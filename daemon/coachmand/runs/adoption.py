@@ -1,0 +1,280 @@
+"""How a run gets its agent: a fresh attempt, or the one that outlived a daemon.
+
+The flock on an attempt's lock file is the truth about its keeper: held, there is
+one, or one is just starting; free, there is none and exit.json says the rest.
+"""
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import trio
+
+from .. import durable, keeper
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from . import deadlines, inbox
+from .attempt import Attempt
+from .dialogue import Input, ReplayDivergedError
+from .keepers import KeeperError, keeper_alive, launch, read_exit, read_state
+from .link import KeeperLink
+from .prepare import Launch, agent_request, compile_launch, launch_record
+from .replay import latest_checkpoint
+
+if TYPE_CHECKING:
+    from .run import Run
+
+log = structlog.get_logger("run")
+KEEPER_START_LIMIT_S = 20.0
+RETRY_S = 0.05
+
+
+class Watcher:
+    """Turns what a keeper tells into messages for its run."""
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+
+    def output(self, stdout: int, stderr: int) -> None:
+        self._run.post(inbox.OutputGrew())
+
+    def exited(self, record: dict[str, Any]) -> None:
+        self._run.post(inbox.Exited(record))
+
+    def storage(self, error: str | None) -> None:
+        if error is not None:
+            self._run.services.storage.degrade(OSError(error), "an agent's output")
+
+    def gone(self, evicted: bool) -> None:
+        if not evicted:
+            self._run.post(inbox.KeeperGone())
+
+
+async def resume(run: "Run") -> None:
+    """Bring a run back to where it was; a new one is just queued."""
+    view, admission = run.view, run.services.admission
+    if view.state == "queued":
+        if _has_environment(run):
+            admission.enter(run.fixed.run, lambda: run.post(inbox.Admitted()))
+        return
+    admission.take(run.fixed.run)
+    if view.attempt == 0 or _never_ran(run):
+        await _prepare_again(run)
+    elif view.attempt_over:
+        await _read_again(run)
+    else:
+        await _adopt(run)
+
+
+def _never_ran(run: "Run") -> bool:
+    """Whether the last attempt's keeper never came to write that it was there."""
+    path = run.directory.attempt(run.view.attempt)
+    return not run.view.attempt_over and not keeper_alive(path) and read_state(path) is None
+
+
+async def _prepare_again(run: "Run") -> None:
+    if run.view.state == "preparing" or (run.view.attempt and run.view.state != "stopping"):
+        if _has_environment(run):
+            run.start_preparing()
+    # A stopping run without an agent has nothing more to wait for.
+
+
+def _has_environment(run: "Run") -> bool:
+    """Whether the variables that the caller lent are still known; else the run fails, saying so."""
+    secret = run.services.adapters[run.fixed.adapter].spec.credentials
+    lent = [name for name, source in run.fixed.environment.items() if source == "request"]
+    missing = [name for name in lent if name in secret and name not in run.environment]
+    if missing:
+        names = ", ".join(missing)
+        run.fail(
+            f"cannot start the agent: the daemon was restarted before it could, and {names} of"
+            " your shell was kept in memory only; start the run again"
+        )
+    return not missing
+
+
+# --- a fresh attempt -------------------------------------------------------------
+
+
+async def start_attempt(run: "Run", prepared: Launch) -> None:
+    """Start the agent: its attempt is on record before its keeper exists."""
+    number = run.view.attempt + 1
+    path = run.directory.attempt(number)
+    why = "first" if number == 1 else "the daemon was restarted before the agent ran"
+    await trio.to_thread.run_sync(durable.make_directory, path)
+    members = {"attempt": number, "why": why, "start": prepared.start_commit}
+    await run.record([Entry(v.ATTEMPT_STARTED, members)])
+    due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S
+    record = launch_record(prepared, run.services, path, due_s)
+    try:
+        await launch(record, os.path.join(path, keeper.LOCK_NAME), run.services.python)
+        link = await _attach(run, path)
+    except KeeperError as error:
+        run.fail(str(error))
+        return
+    run.attempt = Attempt(run, number, link)
+    run.attempt.begin(_conversation(run))
+    await run.record([_started(run, prepared, path)])
+    await run.enter("active")
+    await first_words(run)
+
+
+def _started(run: "Run", prepared: Launch, path: os.PathLike[str]) -> Entry:
+    state = read_state(path) or {}
+    members = {
+        "policy_digest": prepared.digest,
+        "agent_version": prepared.version,
+        "keeper_pid": state.get("pid"),
+    }
+    return Entry(v.RUN_STARTED, members)
+
+
+async def first_words(run: "Run") -> None:
+    """Start the dialogue and give it its prompt, each once in an attempt's life."""
+    attempt = run.attempt
+    assert attempt is not None
+    if not run.view.told_start:
+        await attempt.tell("start")
+    if run.view.turn == 0 and not run.view.cancel_told:
+        prompt = await trio.to_thread.run_sync(run.directory.read_prompt, 1)
+        started = Entry(v.TURN_STARTED, {"turn": 1})
+        await attempt.tell("prompt", {"prompt_turn": 1}, companions=[started], prompt=prompt)
+    elif run.view.turn > run.view.turn_started:
+        await run.record([Entry(v.TURN_STARTED, {"turn": run.view.turn})])
+
+
+def _conversation(run: "Run") -> Any:
+    adapter = run.services.adapters[run.fixed.adapter]
+    return adapter.converse(agent_request(run.fixed, adapter))
+
+
+# --- an attempt that is there already --------------------------------------------
+
+
+async def _adopt(run: "Run") -> None:
+    number = run.view.attempt
+    path = run.directory.attempt(number)
+    link = await _reach(run, path)
+    if link is not None:
+        run.redact(link.mask)
+    await _restore(run, Attempt(run, number, link))
+    if link is None:
+        await _read_end(run, path)
+        return
+    if run.view.state == "preparing":
+        await run.enter("active")
+    await _catch_up(run)
+    await first_words(run)
+    run.post(inbox.OutputGrew())
+
+
+async def _reach(run: "Run", path: os.PathLike[str]) -> KeeperLink | None:
+    """The keeper of an attempt; None where there is none any more."""
+    with trio.move_on_after(KEEPER_START_LIMIT_S):
+        while keeper_alive(path):
+            try:
+                return await _attach(run, path)
+            except KeeperError:
+                await trio.sleep(RETRY_S)
+    return None
+
+
+async def _attach(run: "Run", path: os.PathLike[str]) -> KeeperLink:
+    return await KeeperLink.attach(path, run.services.generation, Watcher(run), run.nursery)
+
+
+async def _restore(run: "Run", attempt: Attempt) -> None:
+    run.attempt = attempt
+    run.launch = await _launch_again(run)
+    checkpoint = await trio.to_thread.run_sync(
+        latest_checkpoint, run.directory.path / "attempts", run.journal.size
+    )
+    try:
+        await attempt.restore(_conversation(run), checkpoint)
+    except ReplayDivergedError as error:
+        log.error("replay_diverged", run=run.fixed.run, error=str(error))
+        run.lost("replay_diverged")
+
+
+async def _launch_again(run: "Run") -> Launch | None:
+    """The sandbox as it was compiled; without it the epilogue is left out, nothing else."""
+    services, record = run.services, run.fixed
+    adapter = services.adapters[record.adapter]
+    plan = adapter.plan(agent_request(record, adapter))
+    try:
+        launch, _ = await trio.to_thread.run_sync(
+            compile_launch, record, run.directory, services, run.environment, plan
+        )
+    except Exception as error:
+        log.warning("no_epilogue", run=record.run, error=str(error))
+        return None
+    return launch
+
+
+async def _catch_up(run: "Run") -> None:
+    """Consume all stdout that was there at attach: no new input may come before it."""
+    assert run.attempt is not None
+    while run.attempt.behind and await run.attempt.feed():
+        pass
+
+
+async def _read_end(run: "Run", path: os.PathLike[str]) -> None:
+    """The keeper is gone: exit.json says how the agent ended, or nobody can."""
+    if run.attempt is not None:
+        while await run.attempt.feed():
+            pass
+    exit = read_exit(path)
+    if exit is not None:
+        run.exited(exit)
+    else:
+        run.lost("keeper_lost")
+
+
+async def _read_again(run: "Run") -> None:
+    """The attempt is over and on record; what is left is to conclude."""
+    run.attempt = Attempt(run, run.view.attempt, None)
+    run.attempt.begin(_conversation(run))
+    exit = run.view.exit
+    if exit is None or "lost" in exit:
+        run.lost("keeper_lost" if exit is None else exit["lost"])
+    else:
+        run.conclude_again(exit)
+
+
+async def find_keeper(run: "Run") -> None:
+    """The connection broke while the run lives: take it up again, or read how it ended."""
+    if run.attempt is None or run.exit is not None:
+        return
+    path = run.attempt.path
+    link = await _reach(run, path)
+    if link is not None:
+        run.attempt.rejoin(link)
+        run.post(inbox.OutputGrew())
+    else:
+        await _read_end(run, path)
+
+
+async def end_broken(run: "Run") -> None:
+    """Carrying the run failed twice: its agent is ended, and what it did is kept."""
+    if run.view.attempt == 0:
+        run.fail("internal error: see the daemon's log")
+        return
+    path = run.directory.attempt(run.view.attempt)
+    link = await _reach(run, path)
+    if link is not None:
+        run.redact(link.mask)
+        await link.signal("tree", signal.SIGKILL)
+        with trio.move_on_after(KEEPER_START_LIMIT_S):
+            while keeper_alive(path):
+                await trio.sleep(RETRY_S)
+    run.attempt = Attempt(run, run.view.attempt, None)
+    run.attempt.begin(_conversation(run))
+    run.lost("internal_error")
+
+
+def finish_input(attempt: Attempt, payload: dict[str, Any]) -> Input:
+    """The finish that is about to be told."""
+    return Input("finish", attempt.dialogue.fed, payload)
+
+

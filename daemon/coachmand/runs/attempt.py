@@ -1,0 +1,234 @@
+"""One attempt: a keeper, the agent behind it and the dialogue with that agent."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import trio
+
+from coachman_adapters.conversation import Conversation, Ending
+
+from ..evidence import rawlogs
+from ..evidence.rundir import RunDirectory
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from ..journal.log import Journal
+from . import inbox, replay
+from .clock import Moment, boottime_s
+from .dialogue import Dialogue, Input, Output
+from .keepers import KeeperError
+from .link import KeeperLink
+from .segments import SegmentReader
+from .view import View
+
+STDERR_TAIL_BYTES = 4096
+MAX_EPILOGUE_BYTES = 256 * 1024 * 1024
+
+
+class Host(Protocol):
+    """What an attempt needs of its run."""
+
+    directory: RunDirectory
+    journal: Journal
+    view: View
+    permission_s: float
+    boot: str
+
+    async def record(self, entries: Sequence[Entry]) -> None: ...
+    def post(self, message: inbox.Message) -> None: ...
+
+
+class Attempt:
+    """Feeds the dialogue, journals what it says and carries out what it wants."""
+
+    def __init__(self, host: Host, number: int, link: KeeperLink | None) -> None:
+        self._host = host
+        self.number = number
+        self._link = link
+        self.path = host.directory.attempt(number)
+        self._reader = SegmentReader(self.path, "stdout")
+        self.dialogue: Dialogue
+        self.timers_due_s: dict[str, float] = {}
+        self._timers_s: dict[str, float] = {}
+        self._checkpointed = 0
+        self._catch_up_to = 0
+
+    def __repr__(self) -> str:
+        return f"<Attempt {self.number} {self.dialogue!r} link={self._link!r}>"
+
+    @property
+    def behind(self) -> bool:
+        """Whether stdout that was there when we attached is still unread: no input before it."""
+        return self.dialogue.fed < self._catch_up_to
+
+    def begin(self, conversation: Conversation) -> None:
+        """A dialogue from its very start."""
+        self.dialogue = Dialogue(conversation)
+
+    async def restore(
+        self, conversation: Conversation, checkpoint: replay.Checkpoint | None
+    ) -> None:
+        """Rebuild the dialogue from logs and journal. Raises `ReplayDivergedError`."""
+        view, status = self._host.view, self._sizes()
+        self.dialogue = Dialogue(
+            conversation, known_n=view.n, taken=status["stdin"], said=self._said
+        )
+        if checkpoint is not None:
+            self.dialogue.restore(checkpoint.dialogue)
+        inputs = [Input.of_event(event) for event in view.inputs]
+        found = await trio.to_thread.run_sync(
+            lambda: replay.replay(
+                self.dialogue,
+                inputs,
+                self._reader.read,
+                self._host.directory.read_prompt,
+                self.ending,
+            )
+        )
+        self._arm({**(checkpoint.timers if checkpoint else {}), **found.timers})
+        self._catch_up_to = status["stdout"]
+        for output in found.outputs:
+            await self._journal(output)
+            await self._say(output)
+
+    async def feed(self) -> bool:
+        """Take in some of the stdout that is there; False where there is no more."""
+        read = lambda: self._reader.read(self.dialogue.fed, replay.CHUNK_BYTES)  # noqa: E731
+        data = await trio.to_thread.run_sync(read)
+        if not data:
+            return False
+        output = self.dialogue.feed(data)
+        ended = any(entry.type == v.TURN_ENDED for entry in output.entries)
+        await self._journal(output)
+        await self._carry_out(output)
+        if ended or self.dialogue.fed - self._checkpointed >= replay.CHECKPOINT_EVERY_BYTES:
+            await self.checkpoint()
+        return True
+
+    async def tell(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        companions: Iterable[Entry] = (),
+        prompt: str = "",
+        ending: Ending | None = None,
+    ) -> None:
+        """Give the dialogue an input: journaled, with its ``companions``, before a byte leaves."""
+        given = Input(kind, self.dialogue.fed, payload or {})
+        output = self.dialogue.apply(given, prompt, ending)
+        output.entries[:0] = [given.entry(), *companions]
+        await self._journal(output)
+        await self._carry_out(output)
+
+    async def expire(self, name: str) -> None:
+        """A timer of the conversation ran out."""
+        self.timers_due_s.pop(name, None)
+        self._timers_s.pop(name, None)
+        await self.tell("timer", {"name": name})
+
+    async def close_stdin(self) -> None:
+        """Tell the agent that nothing more will come."""
+        self._host.view.stdin_closed = True
+        await self._with_link(lambda link: link.close_stdin())
+
+    async def signal(self, target: str, number: int) -> None:
+        """Signal the agent, or SIGKILL its tree."""
+        await self._with_link(lambda link: link.signal(target, number))
+
+    def ending(self, given: Input) -> Ending:
+        """What a finish tells the conversation. Blocks."""
+        directory = self._host.directory
+        stderr = rawlogs.tail(directory.segments(self.number, "stderr"), STDERR_TAIL_BYTES)
+        epilogue = None
+        if given.payload.get("epilogue"):
+            with SegmentReader(directory.epilogue(self.number), "stdout") as reader:
+                epilogue = reader.read(0, MAX_EPILOGUE_BYTES)
+        return Ending(given.payload.get("exit_code"), given.payload.get("signal"), stderr, epilogue)
+
+    async def checkpoint(self) -> None:
+        """Save a place to come back to; what lies before need not be replayed again."""
+        host = self._host
+        await host.journal.sync()
+        host.view.inputs.clear()
+        self._checkpointed = self.dialogue.fed
+        saved = replay.Checkpoint(
+            host.view.seq,
+            host.journal.size,
+            host.view.snapshot(),
+            self.dialogue.snapshot(),
+            dict(self._timers_s),
+        )
+        path = host.directory.checkpoint(self.number)
+        await trio.to_thread.run_sync(saved.write, path)
+
+    def close(self) -> None:
+        """Let go of the logs and of the keeper; the agent, if it lives, goes on."""
+        self._reader.close()
+        if self._link is not None:
+            self._link.close()
+
+    def rejoin(self, link: KeeperLink) -> None:
+        """Go on over another connection to the same keeper."""
+        self._link = link
+        self._catch_up_to = max(self._catch_up_to, link.status["stdout"])
+
+    def stdout_is_read(self, size: int) -> bool:
+        """Whether the dialogue was fed all of a stdout of ``size`` bytes."""
+        return self.dialogue.fed >= size
+
+    def _sizes(self) -> dict[str, int]:
+        if self._link is not None:
+            status = self._link.status
+            return {"stdout": status["stdout"], "stdin": status["stdin_taken"]}
+        log = self.path / "stdin.log"
+        stdin = log.stat().st_size if log.exists() else 0
+        stdout = sum(p.stat().st_size for p in self._host.directory.segments(self.number, "stdout"))
+        return {"stdout": stdout, "stdin": stdin}
+
+    def _said(self, offset: int, size: int) -> bytes:
+        with (self.path / "stdin.log").open("rb") as log:
+            log.seek(offset)
+            return log.read(size)
+
+    async def _journal(self, output: Output) -> None:
+        await self._host.record([self._complete(entry) for entry in output.entries])
+
+    def _complete(self, entry: Entry) -> Entry:
+        """Add what only the daemon knows: deadlines of questions, lateness of updates."""
+        members = dict(entry.members)
+        if entry.type == v.PERMISSION_REQUESTED:
+            due = Moment.now(self._host.boot, self._host.permission_s)
+            members["deadline"] = due.epoch_ms
+            members["deadline_boottime_s"] = due.boottime_s
+            members["deadline_boot"] = due.boot
+        elif self._host.view.turn_over and entry.type in v.CONVERSATION_EVENTS:
+            members["late"] = True
+        reference = entry.reference and {"attempt": self.number, **entry.reference}
+        return Entry(entry.type, members, entry.n, reference)
+
+    async def _carry_out(self, output: Output) -> None:
+        self._arm(output.timers)
+        await self._say(output)
+
+    async def _say(self, output: Output) -> None:
+        if output.write:
+            await self._with_link(lambda link: link.write(output.write_at, bytes(output.write)))
+        if output.close_stdin:
+            await self.close_stdin()
+
+    def _arm(self, timers: Mapping[str, float | None]) -> None:
+        for name, seconds in timers.items():
+            self.timers_due_s.pop(name, None)
+            self._timers_s.pop(name, None)
+            if seconds is not None:
+                self._timers_s[name] = seconds
+                self.timers_due_s[name] = boottime_s() + seconds
+
+    async def _with_link(self, action: Callable[[KeeperLink], Any]) -> None:
+        """A keeper that is gone is no error here: its end reaches the inbox by itself."""
+        if self._link is None:
+            return
+        try:
+            await action(self._link)
+        except KeeperError:
+            self._host.post(inbox.KeeperGone())

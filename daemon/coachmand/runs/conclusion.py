@@ -1,0 +1,229 @@
+"""The end of a run: its work product recorded, its verdict found, its one terminal record written."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import trio
+from attrs import asdict, field, frozen
+
+from coachman.wire import FINAL_MESSAGE_BYTES
+
+from .. import durable
+from ..evidence import rawlogs
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from ..repos.errors import RepoError
+from . import verdict
+from .attempt import STDERR_TAIL_BYTES
+from .prepare import admin_dir
+from .summary import summary_of
+
+if TYPE_CHECKING:
+    from .run import Run
+
+log = structlog.get_logger("run")
+ENDED_BY_REASON = {
+    "cancelled": "cancel",
+    "wall": "wall",
+    "keeper_lost": "keeper_lost",
+    "replay_diverged": "replay_diverged",
+    "start_failed": "start_failed",
+    "internal_error": "internal_error",
+}
+MAX_ROWS = 1000
+
+
+@frozen
+class Product:
+    """What a run left behind. ``start`` and ``commit`` are what `diff` compares."""
+
+    start: str | None = None
+    commit: str | None = None
+    files: tuple[dict[str, Any], ...] = ()
+    artifacts: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+    totals: Mapping[str, int] = field(factory=lambda: {"files": 0, "added": 0, "removed": 0})
+
+
+async def product_of(run: "Run") -> Product:
+    """Record the worktree under ``refs/coachman/run/<run>`` and look at what changed.
+
+    Where git cannot, the work stays in the worktree and a warning says so.
+    """
+    if run.view.attempt == 0:
+        return Product()
+    try:
+        product = await _record_tree(run)
+    except RepoError as error:
+        product = Product(warnings=(f"the work is kept in the worktree only: {error.message}",))
+    try:
+        await run.services.workers.delete_tree(str(run.directory.scratch))
+    except RepoError as error:
+        log.warning("scratch_kept", run=run.fixed.run, error=error.message)
+    return product
+
+
+async def _record_tree(run: "Run") -> Product:
+    record, workers = run.fixed, run.services.workers
+    repo = record.repository
+    start = run.view.start_commit or repo.base
+    snapshot = await workers.snapshot(
+        repo.common_dir,
+        admin_dir(record),
+        record.worktree,
+        ref=f"refs/coachman/run/{record.run}",
+        parents=(start,),
+        message=f"coachman: run {record.run}, task {record.task}",
+    )
+    files = await workers.diff_names(repo.common_dir, start, snapshot.commit)
+    artifacts = await workers.hash_tree(str(run.directory.artifacts))
+    return Product(
+        start,
+        snapshot.commit,
+        tuple(asdict(change) for change in files[:MAX_ROWS]),
+        tuple(asdict(artifact) for artifact in artifacts[:MAX_ROWS]),
+        (*snapshot.warnings, *(f"left out: {path}" for path in snapshot.left_out[:20])),
+        {
+            "files": len(files),
+            "added": sum(change.added for change in files),
+            "removed": sum(change.removed for change in files),
+        },
+    )
+
+
+async def conclude(run: "Run", product: Product) -> None:
+    """Decide and write the end. ``run.ended`` in the journal is what counts."""
+    found = verdict.decide(await _facts(run, product))
+    if run.view.attempt:
+        path, redactor = run.directory.attempt(run.view.attempt), run.journal.redactor
+        await trio.to_thread.run_sync(rawlogs.mask_attempt, path, redactor)
+    over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
+    ended = Entry(v.RUN_ENDED, _ended(run, product, found))
+    await run.record([Entry(v.RUN_STATE, over), ended])
+    log.info("run_ended", run=run.fixed.run, outcome=found.outcome, stop_reason=found.stop_reason)
+    await write_result(run, product)
+
+
+async def write_result(run: "Run", product: Product) -> None:
+    """Derive the result from what the journal says, and let the run go."""
+    result = result_of(run, product)
+    message = run.journal.redactor.mask_text(run.view.final_message)
+    await trio.to_thread.run_sync(run.directory.write_result, result, message)
+    await trio.to_thread.run_sync(run.services.index.put, [result["summary"]])
+    await trio.to_thread.run_sync(durable.remove, run.services.state.live / run.fixed.run)
+
+
+async def _facts(run: "Run", product: Product) -> verdict.Facts:
+    view, exit = run.view, run.exit or {}
+    stderr = b""
+    if view.attempt:
+        segments = run.directory.segments(view.attempt, "stderr")
+        stderr = await trio.to_thread.run_sync(rawlogs.tail, segments, STDERR_TAIL_BYTES)
+    error = {"message": run.failure} if run.failure else view.turn_error
+    return verdict.Facts(
+        ended_by=_ended_by(run, exit),
+        stop_reason=view.turn_stop_reason if view.turn_over else None,
+        error=error,
+        exit_code=exit.get("exit_code"),
+        signal=exit.get("signal"),
+        stderr=stderr.decode("utf-8", "replace"),
+        has_message=bool(view.final_message.strip()),
+        has_changes=bool(product.files or product.artifacts),
+        denied=view.denied,
+    )
+
+
+def _ended_by(run: "Run", exit: Mapping[str, Any]) -> str:
+    if "lost" in exit:
+        return str(exit["lost"])
+    if exit.get("ended_by") == "deadline":
+        return "wall"
+    if run.failure is not None:
+        return "start_failed"
+    return ENDED_BY_REASON.get(run.view.reason or "", "agent")
+
+
+def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, Any]:
+    view, exit = run.view, run.exit or {}
+    message = view.final_message
+    shown = message.encode("utf-8", "replace")[:FINAL_MESSAGE_BYTES].decode("utf-8", "ignore")
+    return {
+        "outcome": found.outcome,
+        "stop_reason": found.stop_reason,
+        "error": found.message,
+        "exit": {"code": exit.get("exit_code"), "signal": exit.get("signal")},
+        "usage": view.usage,
+        "cost_usd": view.cost_usd,
+        "changes": dict(product.totals),
+        "final_message": shown,
+        "final_message_truncated": len(shown) < len(message),
+    }
+
+
+def result_of(run: "Run", product: Product) -> dict[str, Any]:
+    """The result as `result.json` holds it and `run.result` returns it."""
+    record, view, redactor = run.fixed, run.view, run.journal.redactor
+    message = redactor.mask_text(view.final_message)
+    shown = message.encode("utf-8", "replace")[:FINAL_MESSAGE_BYTES].decode("utf-8", "ignore")
+    return {
+        "run": record.run,
+        "handle": record.handle,
+        "task": record.task,
+        "agent": record.agent,
+        "agent_version": view.agent_version or (record.executable and record.executable.version),
+        "executable": asdict(record.executable) if record.executable else None,
+        "model": record.model,
+        "effort": record.effort,
+        "profile": record.profile,
+        "permissions": record.permissions,
+        "network": record.network,
+        "session": view.session,
+        "parent": None,
+        "outcome": view.outcome,
+        "stop_reason": view.stop_reason,
+        "error": {"message": redactor.mask_text(view.error)} if view.error else None,
+        "exit": view.exit and {k: view.exit.get(k) for k in ("exit_code", "signal", "ended_by")},
+        "started_at": view.started_ms,
+        "ended_at": view.ended_ms,
+        "durations": _durations(run),
+        "turns": view.turn,
+        "attempts": view.attempt,
+        "usage": view.usage,
+        "cost": _cost(run),
+        "final_message": shown,
+        "final_message_truncated": len(shown) < len(message),
+        "changed_files": list(product.files),
+        "changes": dict(product.totals),
+        "commits": {"from": product.start, "to": product.commit},
+        "artifacts": list(product.artifacts),
+        "permissions_decided": {"allowed": view.allowed, "denied": view.denied},
+        "environment": dict(record.environment),
+        "worktree": record.worktree,
+        "evidence_dir": str(run.directory.path),
+        "base": record.repository.base,
+        "policy_digest": record.policy_digest,
+        "warnings": [*record.warnings, *product.warnings],
+        "summary": summary_of(record, view),
+    }
+
+
+def _cost(run: "Run") -> dict[str, Any] | None:
+    if run.view.cost_usd is None:
+        return None
+    return {"usd": run.view.cost_usd, "source": "reported", "billing": "unknown"}
+
+
+def _durations(run: "Run") -> dict[str, float | None]:
+    view, created = run.view, run.fixed.created_ms
+
+    def between(start: int | None, end: int | None) -> float | None:
+        return None if start is None or end is None else round((end - start) / 1000, 3)
+
+    return {
+        "total": between(created, view.ended_ms),
+        "prepare": between(created, view.started_ms),
+        "first_event": between(view.started_ms, view.first_event_ms),
+        "first_response": between(view.started_ms, view.first_response_ms),
+        "waiting": round(view.waiting_ms / 1000, 3),
+    }

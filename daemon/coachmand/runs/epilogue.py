@@ -1,0 +1,81 @@
+"""What runs in the same sandbox after the agent: a usage export, in a keeper of its own."""
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import trio
+from attrs import define, evolve, field
+
+from .. import durable, keeper
+from . import inbox
+from .clock import boottime_s
+from .keepers import KeeperError, keeper_alive, launch, read_exit
+from .link import KeeperLink
+from .prepare import Launch, launch_record
+from .segments import SegmentReader
+
+if TYPE_CHECKING:
+    from .run import Run
+
+log = structlog.get_logger("run")
+MARGIN_S = 5.0
+
+
+@define
+class _Watcher:
+    """Waits for one thing: that the keeper has nothing more to say."""
+
+    over: trio.Event = field(factory=trio.Event)
+
+    def output(self, stdout: int, stderr: int) -> None:
+        pass
+
+    def storage(self, error: str | None) -> None:
+        pass
+
+    def exited(self, record: dict[str, Any]) -> None:
+        self.over.set()
+
+    def gone(self, evicted: bool) -> None:
+        self.over.set()
+
+
+async def run_epilogue(run: "Run", planned: Launch, session: str) -> None:
+    """Run the plan's epilogue, or find the one that runs already, and post its output.
+
+    It is no part of the verdict: where it fails, the run goes without what it tells.
+    """
+    assert run.attempt is not None
+    path = run.directory.epilogue(run.attempt.number)
+    output: bytes | None = None
+    try:
+        if not await trio.Path(path).exists():
+            await _start(run, planned, session, path)
+        with trio.move_on_after(planned.epilogue_limit_s + MARGIN_S):
+            output = await _output(run, path)
+    except (KeeperError, OSError) as error:
+        log.warning("epilogue_failed", run=run.fixed.run, error=str(error))
+    run.post(inbox.EpilogueDone(output))
+
+
+async def _start(run: "Run", planned: Launch, session: str, path: os.PathLike[str]) -> None:
+    await trio.to_thread.run_sync(durable.make_directory, path)
+    words = tuple(session if word == "{session}" else word for word in planned.epilogue)
+    deadline_s = boottime_s() + planned.epilogue_limit_s
+    record = launch_record(evolve(planned, command=words), run.services, path, deadline_s)
+    lock = os.path.join(path, keeper.LOCK_NAME)
+    await launch({**record, "stdin": "null"}, lock, run.services.python)
+
+
+async def _output(run: "Run", path: os.PathLike[str]) -> bytes | None:
+    if keeper_alive(path):
+        watcher = _Watcher()
+        link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
+        await watcher.over.wait()
+        link.close()
+    exit = read_exit(path)
+    if exit is None or exit.get("exit_code") != 0:
+        return None
+    with SegmentReader(path, "stdout") as reader:
+        return await trio.to_thread.run_sync(reader.read, 0, exit["stdout_bytes"])

@@ -1,0 +1,116 @@
+"""What reaches a run: one inbox carries updates, answers, timers and the end alike."""
+
+from typing import Any
+
+import trio
+from attrs import define, field, frozen
+
+
+@define
+class Reply:
+    """Where the sender of a message waits for what came of it."""
+
+    _done: trio.Event = field(factory=trio.Event)
+    _value: Any = None
+    _error: Exception | None = None
+
+    def give(self, value: Any) -> None:
+        """Answer with a value."""
+        self._value = value
+        self._done.set()
+
+    def refuse(self, error: Exception) -> None:
+        """Answer with an error, raised where the sender waits."""
+        self._error = error
+        self._done.set()
+
+    async def wait(self) -> Any:
+        """The answer, or its error raised."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+@frozen
+class Admitted:
+    """A slot is ours."""
+
+
+@frozen
+class Prepared:
+    """Worktree, home and policy are in place."""
+
+    launch: Any
+
+
+@frozen
+class Failed:
+    """Preparation, launch or epilogue failed: "cannot X: Y"."""
+
+    message: str
+
+
+@frozen
+class OutputGrew:
+    """The agent said more."""
+
+
+@frozen
+class Exited:
+    """The agent's process tree is gone; ``exit`` is the keeper's record."""
+
+    exit: dict[str, Any]
+
+
+@frozen
+class KeeperGone:
+    """The connection to the keeper ended."""
+
+
+@frozen
+class EpilogueDone:
+    """The epilogue ran; ``output`` None where it failed."""
+
+    output: bytes | None
+
+
+@frozen
+class Concluded:
+    """The work product is recorded and what is left of the run is ready to be written."""
+
+    product: Any
+
+
+@frozen
+class Answered:
+    """Somebody answers a permission request."""
+
+    request: str
+    option: str | None
+    kind: str | None
+    message: str | None
+    by: dict[str, Any]
+    reply: Reply
+
+
+@frozen
+class CancelAsked:
+    """Somebody wants the run to end now."""
+
+    by: dict[str, Any]
+    reply: Reply
+
+
+Message = (
+    Admitted
+    | Prepared
+    | Failed
+    | OutputGrew
+    | Exited
+    | KeeperGone
+    | EpilogueDone
+    | Concluded
+    | Answered
+    | CancelAsked
+)

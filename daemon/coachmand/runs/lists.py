@@ -1,0 +1,118 @@
+"""Lists of runs: the living from memory, the ended from the index."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from attrs import field, frozen
+
+from ..evidence.state import repo_key
+from ..repos.errors import RepoError
+from ..rpc.errors import RpcError
+from .summary import summary_of
+from .supervisor import Supervisor
+
+RECENT_MS = 12 * 3600 * 1000
+MAX_ROWS = 1000
+# Labels and repositories are few in a page: rows are fetched so many at a time.
+FETCH_ROWS = 200
+Summary = dict[str, Any]
+
+
+@frozen
+class Filter:
+    """Which runs; the members are those of ``run.list``."""
+
+    state: tuple[str, ...] = ()
+    outcome: tuple[str, ...] = ()
+    task: str | None = None
+    agent: str | None = None
+    labels: Mapping[str, str] = field(factory=dict)
+    here: str | None = None
+    since: int | None = None
+    attention: bool | None = None
+    all: bool = False
+    limit: int = 100
+    cursor: str | None = None
+
+
+async def list_runs(supervisor: Supervisor, wanted: Filter) -> tuple[list[Summary], int, str | None]:
+    """A page of summaries, how many ended runs exist beyond it, and where the next page starts.
+
+    What needs attention comes first, then the newest.
+    """
+    repo = await _repo(supervisor, wanted.here)
+    limit = max(1, min(wanted.limit, MAX_ROWS))
+    living = [] if wanted.cursor else _living(supervisor, wanted, repo)
+    ended: list[Summary] = []
+    cursor = None
+    if _wants_ended(wanted):
+        ended, cursor = await trio.to_thread.run_sync(
+            _ended, supervisor, wanted, repo, max(0, limit - len(living))
+        )
+    names = {summary["run"] for summary in living}
+    ended = [summary for summary in ended if summary["run"] not in names]
+    total = await trio.to_thread.run_sync(supervisor.services.index.count)
+    return [*living, *ended][:limit], max(0, total - len(ended)), cursor
+
+
+def _wants_ended(wanted: Filter) -> bool:
+    if wanted.attention:
+        return False
+    return not wanted.state or "ended" in wanted.state
+
+
+async def _repo(supervisor: Supervisor, here: str | None) -> str | None:
+    if here is None:
+        return None
+    try:
+        return repo_key((await supervisor.services.workers.inspect(here)).common_dir)
+    except RepoError as error:
+        raise RpcError("InvalidParams", f"cannot list: {error.message}", error.hint) from error
+
+
+def _living(supervisor: Supervisor, wanted: Filter, repo: str | None) -> list[Summary]:
+    found = [summary_of(run.fixed, run.view) for run in supervisor.runs.values()]
+    matching = [summary for summary in found if _matches(summary, wanted, repo)]
+    return sorted(
+        matching, key=lambda s: (s["attention"] is not None, s["run"]), reverse=True
+    )
+
+
+def _ended(
+    supervisor: Supervisor, wanted: Filter, repo: str | None, limit: int
+) -> tuple[list[Summary], str | None]:
+    since = wanted.since
+    if since is None and not (wanted.all or wanted.outcome or wanted.task or wanted.labels):
+        since = time.time_ns() // 1_000_000 - RECENT_MS
+    equal = {"repo": repo, "task": wanted.task, "agent": wanted.agent}
+    found: list[Summary] = []
+    before = wanted.cursor
+    while len(found) <= limit:
+        rows = supervisor.services.index.list(
+            before=before,
+            ended_since_ms=since,
+            equal={key: value for key, value in equal.items() if value is not None},
+            outcomes=wanted.outcome,
+            limit=FETCH_ROWS,
+        )
+        found += [row for row in rows if _matches(row, wanted, repo)]
+        if len(rows) < FETCH_ROWS:
+            break
+        before = rows[-1]["run"]
+    page = found[:limit]
+    return page, page[-1]["run"] if page and len(found) > limit else None
+
+
+def _matches(summary: Summary, wanted: Filter, repo: str | None) -> bool:
+    labels = summary["labels"]
+    return (
+        (not wanted.state or summary["state"] in wanted.state)
+        and (not wanted.outcome or summary["outcome"] in wanted.outcome)
+        and (wanted.task is None or summary["task"] == wanted.task)
+        and (wanted.agent is None or summary["agent"] == wanted.agent)
+        and (repo is None or summary["repo"] == repo)
+        and (wanted.attention is None or wanted.attention == (summary["attention"] is not None))
+        and all(labels.get(key) == value for key, value in wanted.labels.items())
+    )

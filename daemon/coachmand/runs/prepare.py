@@ -1,0 +1,259 @@
+"""Everything that must be in place before an agent starts: worktree, home, policy, program."""
+
+import base64
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from attrs import evolve, frozen
+
+from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan, Seed
+from coachman_sandbox import environment as crossing
+from coachman_sandbox import executables, gitview, layout
+from coachman_sandbox.bubblewrap import Compiled, compile_policy
+from coachman_sandbox.policy import AgentAccess, GitView, Place, Policy, PolicyError
+from coachman_sandbox.profiles import PROFILES
+
+from .. import durable
+from ..evidence.rundir import RunDirectory
+from ..evidence.seeds import write_seed
+from ..evidence.state import StateDirectory
+from ..repos.errors import RepoError
+from ..rpc.errors import RpcError
+from .record import Record
+from .services import Services
+
+
+@frozen
+class Program:
+    """The agent's program, found on the host: what runs inside and what it needs bound."""
+
+    path: str | None
+    python: str
+    access: AgentAccess
+    sha256: str | None
+    version: str | None
+
+
+@frozen
+class Launch:
+    """One sandbox, ready to be started. ``mask`` are the secrets it will know."""
+
+    compiled: Compiled
+    command: tuple[str, ...]
+    epilogue: tuple[str, ...]
+    epilogue_limit_s: float
+    digest: str
+    version: str | None
+    mask: tuple[str, ...]
+    start_commit: str | None = None
+
+
+def agent_request(record: Record, adapter: Adapter) -> AgentRequest:
+    """What the adapter is told: paths as they are inside, names of variables, no values."""
+    subfolder = f"/{record.repository.prefix}" if record.repository.prefix else ""
+    return AgentRequest(
+        cwd=layout.WORKSPACE + subfolder,
+        home=layout.HOME,
+        permissions=record.permissions,
+        argv=record.argv,
+        model=record.model,
+        effort=record.effort,
+        env_names=frozenset(record.environment) & frozenset(adapter.spec.environment),
+    )
+
+
+def find_program(
+    adapter: Adapter, services: Services, search: Mapping[str, str], forbidden: tuple[str, ...]
+) -> Program:
+    """The agent's program on this host. Blocks. Raises `ExecutableError`."""
+    spec = adapter.spec
+    python = executables.python_runtime()
+    found = None
+    if spec.executables:
+        found = executables.resolve(
+            spec.executables, search, native=spec.native, forbidden=forbidden
+        )
+    access = executables.agent_access(
+        found, env={}, credentials={}, python=python if spec.runtime == "python" else None
+    )
+    shown = found or (python if spec.runtime == "python" else None)
+    return Program(
+        found.path if found else None,
+        python.path,
+        access,
+        shown.sha256 if shown else None,
+        shown.version if shown else None,
+    )
+
+
+def forbidden_roots(state: StateDirectory, *roots: str) -> tuple[str, ...]:
+    """Canonical directories that agents may write: no executable may lie there."""
+    return tuple(os.path.realpath(path) for path in (state.root, state.worktrees, *roots))
+
+
+async def prepare(
+    record: Record, directory: RunDirectory, services: Services, environment: Mapping[str, str]
+) -> Launch:
+    """Make worktree, home and seeds, and compile the policy. Raises RpcError."""
+    try:
+        start = await _worktree(record, services)
+        launch = await trio.to_thread.run_sync(
+            _place_and_compile, record, directory, services, environment
+        )
+    except RepoError as error:
+        raise RpcError("AgentFailed", error.message, hint=error.hint) from error
+    except (PolicyError, executables.ExecutableError, OSError, ValueError) as error:
+        raise RpcError("AgentFailed", f"cannot prepare the run: {error}") from error
+    return evolve(launch, start_commit=start)
+
+
+async def _worktree(record: Record, services: Services) -> str:
+    """The commit that the run starts from: the base, or what earlier runs left behind."""
+    repo = record.repository
+    tree = record.worktree
+    if not await trio.Path(tree, ".git").is_file():
+        await trio.to_thread.run_sync(durable.make_directory, services.state.worktrees / repo.key)
+        await services.workers.create_worktree(repo.common_dir, admin_name(record), tree, repo.base)
+    await trio.to_thread.run_sync(gitview.check_pointer, tree)
+    if not record.continuing:
+        return repo.base
+    snapshot = await services.workers.snapshot(
+        repo.common_dir,
+        admin_dir(record),
+        tree,
+        ref=None,
+        parents=(repo.base,),
+        message=f"coachman: before run {record.run}",
+    )
+    return snapshot.commit
+
+
+def admin_name(record: Record) -> str:
+    """The task's worktree entry in the repository."""
+    return f"coachman-{record.task}"
+
+
+def admin_dir(record: Record) -> str:
+    """Where that entry lies."""
+    return os.path.join(record.repository.common_dir, "worktrees", admin_name(record))
+
+
+def _place_and_compile(
+    record: Record, directory: RunDirectory, services: Services, environment: Mapping[str, str]
+) -> Launch:
+    adapter = services.adapters[record.adapter]
+    request = agent_request(record, adapter)
+    plan = adapter.plan(request)
+    launch, home = compile_launch(record, directory, services, environment, plan)
+    durable.make_directory(services.state.root / home)
+    for seed in plan.seeds:
+        _sow(services.state.root / home, seed, environment)
+    return launch
+
+
+def _sow(home: Any, seed: Seed, environment: Mapping[str, str]) -> None:
+    content = seed.content
+    if content is None:
+        source = os.path.join(environment.get("HOME", "/nonexistent"), seed.source or "")
+        try:
+            with open(source, "rb") as file:
+                content = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+    write_seed(home, seed.path, content, seed.mode)
+
+
+def compile_launch(
+    record: Record,
+    directory: RunDirectory,
+    services: Services,
+    environment: Mapping[str, str],
+    plan: LaunchPlan,
+) -> tuple[Launch, str]:
+    """The sandbox of a run and its home. Reads the host, changes nothing. Blocks."""
+    adapter = services.adapters[record.adapter]
+    repo = record.repository
+    program = find_program(
+        adapter, services, environment, forbidden_roots(services.state, repo.toplevel)
+    )
+    view = gitview.git_view(repo.common_dir, admin_name(record))
+    policy, home = build_policy(record, directory, services, environment, plan, program, view)
+    words = {"{executable}": program.path or "", "{python}": program.python}
+    launch = Launch(
+        compile_policy(policy),
+        tuple(words.get(word, word) for word in plan.argv),
+        tuple(words.get(word, word) for word in plan.epilogue),
+        plan.epilogue_limit_s,
+        policy.digest,
+        program.version,
+        tuple(environment[name] for name in secret_names(adapter, environment)),
+    )
+    return launch, home
+
+
+def secret_names(adapter: Adapter, environment: Mapping[str, str]) -> list[str]:
+    """The names of the agent's credentials that have a value."""
+    return [name for name in adapter.spec.credentials if environment.get(name)]
+
+
+def build_policy(
+    record: Record,
+    directory: RunDirectory,
+    services: Services,
+    environment: Mapping[str, str],
+    plan: LaunchPlan,
+    program: Program,
+    view: GitView,
+) -> tuple[Policy, str]:
+    """The policy of a run, and its home below the state directory. Pure."""
+    adapter = services.adapters[record.adapter]
+    secret = secret_names(adapter, environment)
+    plain = {
+        **crossing.crossing(environment),
+        **{name: environment[name] for name in adapter.spec.environment if name in environment},
+        **crossing.run_variables(record.run, record.task, record.wall.epoch_ms),
+        **plan.env,
+    }
+    access = evolve(
+        program.access,
+        env={name: value for name, value in plain.items() if name not in secret},
+        credentials={name: environment[name] for name in secret},
+    )
+    place = Place(
+        workspace=record.worktree,
+        subfolder=record.repository.prefix,
+        git=view,
+        home="/",
+        scratch=str(directory.scratch),
+        output=str(directory.artifacts),
+        inputs=str(directory.inputs),
+        guest=services.guest,
+        state_dir=os.path.realpath(services.state.root),
+    )
+    build = PROFILES[record.profile].build
+    # The digest does not depend on where the home lies, and the home is named by it.
+    digest = build(evolve(place, home="/nonexistent"), access, services.boundary.host).digest
+    home = services.state.home(record.repository.key, record.task, record.agent, digest)
+    policy = build(evolve(place, home=str(home)), access, services.boundary.host)
+    return policy, str(home.relative_to(services.state.root))
+
+
+def launch_record(
+    launch: Launch, services: Services, path: os.PathLike[str], deadline_s: float | None
+) -> dict[str, Any]:
+    """The keeper's launch record of the agent itself."""
+    assert services.boundary.bwrap is not None
+    return {
+        "version": 1,
+        "directory": os.fspath(path),
+        "bwrap": services.boundary.bwrap.path,
+        "args": list(launch.compiled.args),
+        "data": [base64.b64encode(item).decode() for item in launch.compiled.data],
+        "command": list(launch.command),
+        "stdin": "pipe",
+        "wall_deadline_boottime_s": deadline_s,
+        "boot_id": services.boot,
+        "mask": list(launch.mask),
+    }

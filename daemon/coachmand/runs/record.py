@@ -1,0 +1,79 @@
+"""A run's record: what was asked and what was decided before anything had an effect."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import cattrs
+from attrs import field, frozen
+
+from ..evidence.ids import handle_of
+from .clock import Moment
+
+# A request may name any of its members later; these names never carry a secret.
+_CONVERTER = cattrs.Converter()
+
+
+@frozen
+class Repository:
+    """The repository a run works on, as it was when the run was accepted."""
+
+    key: str
+    common_dir: str
+    toplevel: str
+    prefix: str
+    base: str
+    uncommitted: int = 0
+
+
+@frozen
+class Executable:
+    """The agent's program on the host."""
+
+    path: str
+    sha256: str | None = None
+    version: str | None = None
+
+
+@frozen
+class Record:
+    """Everything about a run that does not change. ``environment`` maps names to their source."""
+
+    run: str
+    created_ms: int
+    agent: str
+    adapter: str
+    task: str
+    dir: str
+    worktree: str
+    repository: Repository
+    wall: Moment
+    wall_s: float
+    permission_s: float
+    profile: str = "edit"
+    permissions: str = "allow"
+    network: str = "host"
+    model: str | None = None
+    effort: str | None = None
+    argv: tuple[str, ...] = ()
+    title: str = ""
+    labels: Mapping[str, str] = field(factory=dict)
+    environment: Mapping[str, str] = field(factory=dict)
+    executable: Executable | None = None
+    policy_digest: str = ""
+    warnings: tuple[str, ...] = ()
+    continuing: int = 0
+    request_key: str | None = None
+
+    @property
+    def handle(self) -> str:
+        """The five characters people name the run by."""
+        return handle_of(self.run)
+
+    def as_json(self) -> dict[str, Any]:
+        """The record as it is written to request.json."""
+        return _CONVERTER.unstructure(self)  # type: ignore[no-any-return]
+
+    @classmethod
+    def of_json(cls, record: Mapping[str, Any]) -> "Record":
+        """The record that `as_json` wrote."""
+        return _CONVERTER.structure(dict(record), cls)

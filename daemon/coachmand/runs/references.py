@@ -1,0 +1,110 @@
+"""From what people write (an id, a handle, a prefix, a task, @) to one run."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import trio
+
+from ..evidence.ids import handle_of, is_run_id
+from ..evidence.state import repo_key
+from ..repos.errors import RepoError
+from ..rpc.errors import RpcError
+from .summary import summary_of
+from .supervisor import Supervisor
+
+NEWEST = "@"
+MAX_CANDIDATES = 8
+Summary = dict[str, Any]
+
+
+async def resolve(supervisor: Supervisor, reference: str, directory: str | None) -> str:
+    """The id of the run that ``reference`` means. Raises RpcError NotFound or InvalidParams.
+
+    ``directory`` is the caller's: it says which repository "@" and a task's name are of.
+    """
+    if reference in supervisor.runs:
+        return reference
+    if is_run_id(reference):
+        return await _known(supervisor, reference)
+    repo = await _repo_of(supervisor, directory)
+    if reference == NEWEST:
+        return await _newest(supervisor, repo, directory)
+    found = await _candidates(supervisor, reference)
+    tasks = [s for s in found if s["task"] == reference]
+    if tasks:
+        here = [s for s in tasks if s["repo"] == repo] or tasks
+        return str(max(here, key=lambda s: s["run"])["run"])
+    if len(found) == 1:
+        return str(found[0]["run"])
+    if found:
+        raise _ambiguous(reference, found)
+    raise await _unknown(supervisor, reference)
+
+
+async def _known(supervisor: Supervisor, run: str) -> str:
+    path = supervisor.services.state.run(run)
+    if not await trio.Path(path).is_dir():
+        raise RpcError("NotFound", f"cannot find run {run}: there is none of that id")
+    return run
+
+
+async def _repo_of(supervisor: Supervisor, directory: str | None) -> str | None:
+    if directory is None:
+        return None
+    try:
+        return repo_key((await supervisor.services.workers.inspect(directory)).common_dir)
+    except RepoError:
+        return None
+
+
+async def _newest(supervisor: Supervisor, repo: str | None, directory: str | None) -> str:
+    if repo is None:
+        raise RpcError(
+            "InvalidParams",
+            f"cannot find @: {directory or 'the caller'} is in no repository",
+            hint="name a run or a task instead",
+        )
+    living = [r.fixed.run for r in supervisor.runs.values() if r.fixed.repository.key == repo]
+    index = supervisor.services.index
+    ended = await trio.to_thread.run_sync(lambda: index.list(equal={"repo": repo}, limit=1))
+    runs = [*living, *(s["run"] for s in ended)]
+    if not runs:
+        raise RpcError("NotFound", "cannot find @: this repository has no run yet")
+    return str(max(runs))
+
+
+async def _candidates(supervisor: Supervisor, reference: str) -> list[Summary]:
+    living = [
+        summary_of(run.fixed, run.view)
+        for run in supervisor.runs.values()
+        if reference in (run.fixed.task, run.fixed.run)
+        or run.fixed.handle.startswith(reference)
+        or run.fixed.run.startswith(reference)
+    ]
+    ended = await trio.to_thread.run_sync(supervisor.services.index.find, reference)
+    names = {s["run"] for s in living}
+    return [*living, *(s for s in ended if s["run"] not in names)]
+
+
+def _ambiguous(reference: str, found: Iterable[Summary]) -> RpcError:
+    shown = sorted(found, key=lambda s: s["run"], reverse=True)[:MAX_CANDIDATES]
+    text = ", ".join(f"{handle_of(s['run'])} ({s['task']})" for s in shown)
+    return RpcError(
+        "InvalidParams",
+        f"cannot tell which run {reference!r} is: {text}",
+        hint="write more of it",
+        detail={"candidates": [s["run"] for s in shown]},
+    )
+
+
+async def _unknown(supervisor: Supervisor, reference: str) -> RpcError:
+    names: set[str] = set()
+    for run in supervisor.runs.values():
+        names |= {run.fixed.handle, run.fixed.task}
+    recent = await trio.to_thread.run_sync(lambda: supervisor.services.index.list(limit=200))
+    for summary in recent:
+        names |= {summary["handle"], summary["task"]}
+    near = get_close_matches(reference, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else "coachman list -a shows all runs"
+    return RpcError("NotFound", f"cannot find {reference!r}: no run or task is named so", hint)

@@ -1,0 +1,114 @@
+"""Bringing a dialogue back: its inputs merged with the raw stdout by offset."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from coachman_adapters.conversation import Ending
+
+from ..evidence.rundir import read_json, write_json
+from ..journal.lines import decode
+from ..journal.log import Journal
+from .dialogue import Dialogue, Input, Output, ReplayDivergedError
+from .view import View
+
+CHUNK_BYTES = 256 * 1024
+CHECKPOINT_EVERY_BYTES = 4 * 1024 * 1024
+
+
+@define
+class Replayed:
+    """What a replay brought up that nobody has yet, and the timers still armed."""
+
+    outputs: list[Output] = field(factory=list)
+    timers: dict[str, float | None] = field(factory=dict)
+
+    def add(self, output: Output) -> None:
+        """Take in what a step said."""
+        self.timers.update(output.timers)
+        self.outputs.append(output)
+
+
+def replay(
+    dialogue: Dialogue,
+    inputs: Iterable[Input],
+    read: Callable[[int, int], bytes],
+    prompt: Callable[[int], str],
+    ending: Callable[[Input], Ending],
+) -> Replayed:
+    """Feed ``dialogue`` every input at its place in stdout. Blocks: run it in a thread.
+
+    Stdout behind the last input is left to the ordinary way, which comes to it before any
+    new input is taken. Raises `ReplayDivergedError`.
+    """
+    found = Replayed()
+    for given in inputs:
+        while dialogue.fed < given.at:
+            data = read(dialogue.fed, min(CHUNK_BYTES, given.at - dialogue.fed))
+            if not data:
+                raise ReplayDivergedError(f"stdout ends at {dialogue.fed}, input at {given.at}")
+            found.add(dialogue.feed(data))
+        if given.kind == "timer":
+            found.timers.pop(given.payload["name"], None)
+        text = prompt(given.payload["prompt_turn"]) if given.kind == "prompt" else ""
+        end = ending(given) if given.kind == "finish" else None
+        found.add(dialogue.apply(given, text, end))
+    return found
+
+
+@define
+class Checkpoint:
+    """A place from which a run can be brought back without what came before."""
+
+    seq: int
+    journal_offset: int
+    view: dict[str, Any]
+    dialogue: dict[str, Any]
+    timers: dict[str, float]
+
+    def write(self, path: Path) -> None:
+        """Make it durable. Blocks."""
+        write_json(
+            path,
+            {
+                "seq": self.seq,
+                "journal_offset": self.journal_offset,
+                "view": self.view,
+                "dialogue": self.dialogue,
+                "timers": self.timers,
+            },
+        )
+
+    @classmethod
+    def read(cls, path: Path, journal_size: int) -> "Checkpoint | None":
+        """The checkpoint at ``path``; None where there is none that fits the journal. Blocks."""
+        try:
+            record = read_json(path)
+        except (FileNotFoundError, ValueError):
+            return None
+        if record["journal_offset"] > journal_size:
+            return None
+        members: Mapping[str, Any] = {k: record[k] for k in cls.__annotations__}
+        return cls(**members)
+
+
+def latest_checkpoint(attempts: Path, journal_size: int) -> Checkpoint | None:
+    """The checkpoint of the newest attempt, None where it has none. Blocks."""
+    numbers = sorted((int(p.name) for p in attempts.iterdir() if p.name.isdigit()), reverse=True)
+    for number in numbers[:1]:
+        return Checkpoint.read(attempts / str(number) / "checkpoint.json", journal_size)
+    return None
+
+
+def fold(journal: Journal, checkpoint: Checkpoint | None) -> View:
+    """A run's view from its checkpoint, if any, and the journal behind it. Blocks."""
+    view = View.restore(checkpoint.view) if checkpoint else View()
+    offset = checkpoint.journal_offset if checkpoint else 0
+    while True:
+        lines, offset = journal.read(view.seq, offset)
+        if not lines:
+            return view
+        for line in lines:
+            view.apply(decode(line.data))

@@ -1,0 +1,296 @@
+"""From what a caller asks to a run's record: everything is checked before anything happens."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from attrs import evolve, field, frozen
+
+from coachman_adapters.conversation import Adapter
+from coachman_sandbox.executables import ExecutableError
+from coachman_sandbox.policy import GitView
+from coachman_sandbox.profiles import PROFILES
+
+from ..evidence import ids
+from ..evidence.rundir import RunDirectory
+from ..evidence.state import repo_key
+from ..repos.errors import NOT_A_REPOSITORY, RepoError
+from ..repos.records import Repository as FoundRepository
+from ..rpc.errors import RpcError
+from .clock import Moment
+from .prepare import (
+    Program,
+    admin_name,
+    agent_request,
+    build_policy,
+    find_program,
+    forbidden_roots,
+)
+from .record import Executable, Record, Repository
+from .services import Services
+from .tasks import Task, TaskStore
+
+MAX_TITLE_CHARACTERS = 80
+
+
+@frozen
+class Timeouts:
+    """Limits of this run in seconds; those of the configuration where left out."""
+
+    wall_s: float | None = None
+    permission_s: float | None = None
+
+
+@frozen
+class StartRequest:
+    """What `run.start` takes. ``dir`` is the caller's directory, absolute.
+
+    ``env`` lends the values of the variables that the agent declares; they stay in memory.
+    """
+
+    dir: str
+    prompt: str = ""
+    agent: str | None = None
+    argv: tuple[str, ...] = ()
+    model: str | None = None
+    effort: str | None = None
+    task: str | None = None
+    profile: str | None = None
+    permissions: str | None = None
+    base: str | None = None
+    env: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
+    timeouts: Timeouts = Timeouts()
+    labels: Mapping[str, str] = field(factory=dict)
+    title: str | None = None
+    request_key: str | None = None
+    no_wait: bool = False
+    dry_run: bool = False
+
+
+@frozen
+class Planned:
+    """A run that may be started: its record, its task, its environment, its prompt."""
+
+    record: Record
+    task: Task
+    environment: Mapping[str, str] = field(repr=False)
+    prompt: str = field(repr=False)
+
+
+def usage(message: str, hint: str | None = None, **detail: Any) -> RpcError:
+    """A refusal of what was asked."""
+    return RpcError("InvalidParams", f"cannot start: {message}", hint, detail=detail or None)
+
+
+async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> Planned:
+    """Check a request against agent, profile, repository and task. Raises RpcError."""
+    name, adapter = _agent(request, services)
+    _check_agent(request, name, adapter)
+    profile = _profile(request, services)
+    found = await _repository(request, services)
+    base = await _base(request, found, services)
+    run = ids.new_run_id()
+    task_name = _task_name(request, run)
+    repo = Repository(
+        repo_key(found.common_dir),
+        found.common_dir,
+        found.toplevel,
+        found.prefix,
+        base,
+        found.uncommitted,
+    )
+    task = await trio.to_thread.run_sync(tasks.get_or_new, repo, task_name)
+    environment, sources = _environment(request, name, adapter, services)
+    program = await _program(adapter, found, services, environment)
+    wall_s = request.timeouts.wall_s or services.config.timeouts.wall_s
+    record = Record(
+        run=run,
+        created_ms=time.time_ns() // 1_000_000,
+        agent=name,
+        adapter=adapter.spec.name,
+        task=task_name,
+        dir=request.dir,
+        worktree=task.worktree,
+        repository=Repository(
+            repo.key, repo.common_dir, repo.toplevel, repo.prefix, task.base, repo.uncommitted
+        ),
+        wall=Moment.now(services.boot, wall_s),
+        wall_s=wall_s,
+        permission_s=request.timeouts.permission_s or services.config.timeouts.permission_s,
+        profile=profile,
+        permissions=request.permissions or services.config.permissions or "allow",
+        model=request.model or _instance_model(name, services),
+        effort=request.effort,
+        argv=request.argv,
+        title=_title(request),
+        labels=dict(request.labels),
+        environment=sources,
+        executable=Executable(program.path or program.python, program.sha256, program.version),
+        warnings=_warnings(request, found, task),
+        continuing=len(task.runs),
+        request_key=request.request_key,
+    )
+    record = evolve(record, policy_digest=_digest(record, adapter, services, environment, program))
+    return Planned(record, task, environment, request.prompt)
+
+
+def _digest(
+    record: Record,
+    adapter: Adapter,
+    services: Services,
+    environment: Mapping[str, str],
+    program: Program,
+) -> str:
+    """The digest of the policy to come: it says what is granted, not where that lies."""
+    directory = RunDirectory(services.state.run(record.run))
+    view = GitView(record.repository.common_dir, admin_name(record))
+    launch_plan = adapter.plan(agent_request(record, adapter))
+    policy, _ = build_policy(
+        record, directory, services, environment, launch_plan, program, view
+    )
+    return policy.digest
+
+
+def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
+    name = request.agent or services.config.agent
+    if name is None and request.argv:
+        name = "command"
+    if name is None:
+        known = ", ".join(sorted(services.adapters))
+        raise usage("no agent is named and none is configured", f"name one with -a: {known}")
+    instance = services.config.agents.get(name)
+    adapter_name = (instance and instance.adapter) or name
+    adapter = services.adapters.get(adapter_name)
+    if adapter is None:
+        names = sorted({*services.adapters, *services.config.agents})
+        raise RpcError(
+            "NotFound", f"cannot start: there is no agent {name!r}", f"agents: {', '.join(names)}"
+        )
+    return name, adapter
+
+
+def _check_agent(request: StartRequest, name: str, adapter: Adapter) -> None:
+    spec = adapter.spec
+    if spec.takes_argv and not request.argv:
+        raise usage(f"agent {name} needs a program", "give it after --: coachman run -- PROGRAM ARG…")
+    if request.argv and not spec.takes_argv:
+        raise usage(f"agent {name} takes no program after --", "use -a command for that")
+    if not spec.takes_argv and not request.prompt.strip():
+        raise usage("the prompt is empty")
+    if request.effort is not None and request.effort not in spec.efforts:
+        takes = ", ".join(spec.efforts) or "none at all"
+        raise usage(f"agent {name} knows no effort {request.effort!r}", f"it takes {takes}")
+    if request.model is not None and not spec.takes_model:
+        raise usage(f"agent {name} takes no model", "leave -m out")
+
+
+def _profile(request: StartRequest, services: Services) -> str:
+    profile = request.profile or services.config.profile
+    if profile not in PROFILES:
+        known = ", ".join(PROFILES)
+        raise usage(f"this version has no profile {profile!r}", f"it has {known}")
+    return profile
+
+
+async def _repository(request: StartRequest, services: Services) -> FoundRepository:
+    try:
+        found = await services.workers.inspect(request.dir)
+    except RepoError as error:
+        if error.name != NOT_A_REPOSITORY:
+            raise RpcError("InvalidParams", error.message, error.hint) from error
+        raise usage(
+            f"{request.dir} is in no git repository",
+            "make one (git init and a first commit), or name one with -C DIR",
+            reason=NOT_A_REPOSITORY,
+        ) from error
+    if found.refused is not None:
+        raise usage(
+            f"{found.toplevel} cannot be worked on by this version: {found.refused}",
+            "use a clone without it",
+            reason="unsupported_repository",
+        )
+    return found
+
+
+async def _base(request: StartRequest, found: FoundRepository, services: Services) -> str:
+    if request.base is None:
+        if found.head is None:
+            raise usage(
+                f"{found.toplevel} has no commit yet", "commit something first: git commit --allow-empty"
+            )
+        return found.head
+    try:
+        return await services.workers.resolve(found.common_dir, request.base)
+    except RepoError as error:
+        raise usage(f"no commit is named {request.base!r}: {error.message}", error.hint) from error
+
+
+def _task_name(request: StartRequest, run: str) -> str:
+    if request.task is None:
+        return ids.task_from_prompt(request.prompt or " ".join(request.argv), run)
+    fault = ids.task_name_fault(request.task)
+    if fault is not None:
+        raise usage(f"{request.task!r} cannot name a task: {fault}")
+    return request.task
+
+
+def _environment(
+    request: StartRequest, name: str, adapter: Adapter, services: Services
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The variables the run may use and where each came from: request, configuration, daemon."""
+    instance = services.config.agents.get(name)
+    layers = (
+        ("daemon", services.environment),
+        ("configuration", dict(instance.env) if instance else {}),
+        ("request", request.env),
+    )
+    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    for source, layer in layers:
+        found.update(layer)
+        sources.update({key: source for key in layer if key in adapter.spec.environment})
+    if instance and instance.home:
+        found["HOME"] = instance.home
+    else:
+        found["HOME"] = services.environment.get("HOME", "/")
+    return found, sources
+
+
+async def _program(
+    adapter: Adapter,
+    found: FoundRepository,
+    services: Services,
+    environment: Mapping[str, str],
+) -> Program:
+    forbidden = forbidden_roots(services.state, found.toplevel)
+    try:
+        return await trio.to_thread.run_sync(
+            find_program, adapter, services, environment, forbidden
+        )
+    except ExecutableError as error:
+        raise RpcError(
+            "AgentFailed",
+            f"cannot start {adapter.spec.name}: {error}",
+            f"install {adapter.spec.title} and have it on PATH",
+            next=[["coachman", "agents"]],
+        ) from error
+
+
+def _instance_model(name: str, services: Services) -> str | None:
+    instance = services.config.agents.get(name)
+    return instance.model if instance else None
+
+
+def _title(request: StartRequest) -> str:
+    text = request.title or request.prompt.strip() or " ".join(request.argv)
+    return text.split("\n", 1)[0][:MAX_TITLE_CHARACTERS]
+
+
+def _warnings(request: StartRequest, found: FoundRepository, task: Task) -> tuple[str, ...]:
+    warnings = list(found.warnings)
+    if found.uncommitted and not task.runs:
+        warnings.append(f"{found.uncommitted} uncommitted changes are not in the base")
+    if request.base is not None and task.runs:
+        warnings.append(f"task {task.name} exists: its base stays {task.base[:12]}")
+    return tuple(warnings)

@@ -1,0 +1,64 @@
+"""What every run shares: the state directory, the workers, the boundary, the settings."""
+
+from collections.abc import Callable, Mapping
+
+import structlog
+from attrs import define, field, frozen
+
+from coachman_adapters.conversation import Adapter
+from coachman_sandbox.finder import Bwrap
+from coachman_sandbox.host import Host
+from coachman_sandbox.probe import Probe
+
+from ..config import Config
+from ..evidence.index import Index
+from ..evidence.state import StateDirectory
+from ..repos.pool import GitWorkers
+from .admission import Admission
+
+log = structlog.get_logger("storage")
+
+
+@frozen
+class Boundary:
+    """What this host's walls are made of; ``probe`` says whether they stand."""
+
+    bwrap: Bwrap | None
+    probe: Probe
+    host: Host
+
+
+@define
+class Storage:
+    """Whether the disk can be trusted. Once degraded, it stays so until the daemon starts anew."""
+
+    reason: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.reason is None
+
+    def degrade(self, error: OSError, what: str) -> None:
+        """A write or a sync failed: no new runs; what it means is told by status."""
+        self.reason = self.reason or f"cannot write {what}: {error.strerror or error}"
+        log.error("storage_degraded", reason=self.reason)
+
+
+@define
+class Services:
+    """One daemon's means. ``environment`` is its own; ``generation`` fences its predecessors."""
+
+    state: StateDirectory
+    config: Config
+    index: Index
+    workers: GitWorkers
+    adapters: Mapping[str, Adapter]
+    boundary: Boundary
+    environment: Mapping[str, str]
+    generation: int
+    boot: str
+    python: str
+    guest: str
+    admission: Admission
+    storage: Storage = field(factory=Storage)
+    on_change: Callable[[], None] = lambda: None

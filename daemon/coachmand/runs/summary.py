@@ -1,0 +1,56 @@
+"""A run in one row: what lists show and what the index keeps."""
+
+from typing import Any
+
+from .record import Record
+from .view import View
+
+
+def summary_of(record: Record, view: View) -> dict[str, Any]:
+    """The summary of a run as the wire carries it."""
+    return {
+        "run": record.run,
+        "handle": record.handle,
+        "task": record.task,
+        "repo": record.repository.key,
+        "agent": record.agent,
+        "state": view.state if view.outcome is None else "ended",
+        "reason": view.reason,
+        "outcome": view.outcome,
+        "stop_reason": view.stop_reason,
+        "error": view.error,
+        "created_at": record.created_ms,
+        "started_at": view.started_ms,
+        "ended_at": view.ended_ms,
+        "now": view.now,
+        "tokens": (view.usage or {}).get("total"),
+        "cost_usd": view.cost_usd,
+        "changes": view.changes,
+        "attention": attention_of(view),
+        "labels": dict(record.labels),
+        "title": record.title,
+        "dir": record.dir,
+        "profile": record.profile,
+        "permissions": record.permissions,
+        "network": record.network,
+        "model": record.model,
+        "effort": record.effort,
+        "last_seq": view.seq,
+        "last_event_at": view.last_ms,
+    }
+
+
+def attention_of(view: View) -> dict[str, Any] | None:
+    """What the run waits for a person to decide: the oldest open question."""
+    if view.state != "waiting":
+        return None
+    for asked in view.pending.values():
+        return {
+            "kind": "permission",
+            "request": asked.request,
+            "question": asked.question,
+            "tool": asked.tool,
+            "options": asked.options,
+            "deadline": asked.deadline,
+        }
+    return None

@@ -1,0 +1,91 @@
+"""Tasks: a worktree with a name, a base and the runs that worked in it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from attrs import asdict, evolve, frozen
+
+from .. import durable
+from ..evidence.rundir import read_json, write_json
+from ..evidence.state import StateDirectory
+from .clock import epoch_ms
+from .record import Record, Repository
+
+
+@frozen
+class Task:
+    """One task of one repository. ``base`` is recorded once, at creation."""
+
+    name: str
+    repo: str
+    common_dir: str
+    toplevel: str
+    worktree: str
+    base: str
+    created_at: int
+    runs: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The task as it is written and shown."""
+        return asdict(self)
+
+
+class TaskStore:
+    """The records of tasks, one file each. All calls block."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        self._state = state
+
+    def _path(self, repo: str, name: str) -> Path:
+        return self._state.tasks(repo) / f"{name}.json"
+
+    def get_or_new(self, repo: Repository, name: str) -> Task:
+        """The task of that name, or one that does not exist on disk yet."""
+        found = self.get(repo.key, name)
+        if found is not None:
+            return found
+        worktree = str(self._state.worktree(repo.key, name))
+        return Task(
+            name, repo.key, repo.common_dir, repo.toplevel, worktree, repo.base, epoch_ms()
+        )
+
+    def get(self, repo: str, name: str) -> Task | None:
+        """A task by name."""
+        try:
+            return _task(read_json(self._path(repo, name)))
+        except FileNotFoundError:
+            return None
+
+    def add_run(self, task: Task, run: str) -> Task:
+        """Record that ``run`` works in the task: before the worktree exists."""
+        now = evolve(self.get(task.repo, task.name) or task)
+        now = evolve(now, runs=(*now.runs, run))
+        durable.make_directory(self._state.tasks(task.repo))
+        write_json(self._path(task.repo, task.name), now.as_json())
+        return now
+
+    def add_run_once(self, record: Record) -> None:
+        """Make good what a crash between a run's record and its task's left undone."""
+        repo = record.repository
+        task = self.get_or_new(repo, record.task)
+        if record.run not in task.runs:
+            self.add_run(task, record.run)
+
+    def all(self, repo: str | None = None) -> Iterator[Task]:
+        """Every task, or those of one repository."""
+        root = self._state.root / "tasks"
+        folders = [root / repo] if repo else sorted(root.iterdir())
+        for folder in folders:
+            for path in sorted(folder.glob("*.json")):
+                try:
+                    yield _task(read_json(path))
+                except (OSError, ValueError, TypeError, msgspec.DecodeError):
+                    continue
+
+
+def _task(record: dict[str, Any]) -> Task:
+    known = {key: record[key] for key in Task.__annotations__ if key in record}
+    known["runs"] = tuple(known.get("runs", ()))
+    return Task(**known)

@@ -1,0 +1,124 @@
+"""The verdict: from what is known of a run's end to its outcome. Never better than the facts."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+STDERR_CHARACTERS = 400
+
+
+@frozen
+class Facts:
+    """What is known when nothing of the run lives any more.
+
+    ``ended_by``: agent, cancel, wall, keeper_lost, replay_diverged, session_changed or
+    start_failed. ``stop_reason`` is the agent's own terminal record, None where it never gave one.
+    """
+
+    ended_by: str
+    stop_reason: str | None = None
+    error: Mapping[str, Any] | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    stderr: str = ""
+    has_message: bool = False
+    has_changes: bool = False
+    denied: int = 0
+
+
+@frozen
+class Verdict:
+    """An outcome of ``coachman.wire.OUTCOMES``, why, and what the reader should know."""
+
+    outcome: str
+    stop_reason: str
+    message: str | None = None
+
+
+Rule = tuple[Callable[[Facts], bool], Callable[[Facts], Verdict]]
+
+
+def _always(outcome: str, reason: str, message: str | None = None) -> Callable[[Facts], Verdict]:
+    return lambda _: Verdict(outcome, reason, message)
+
+
+def _agent_error(facts: Facts) -> Verdict:
+    error = facts.error or {}
+    return Verdict("failed", "error", str(error.get("message") or "the agent reported an error"))
+
+
+def _died(facts: Facts) -> Verdict:
+    how = (
+        f"signal {facts.signal}"
+        if facts.signal
+        else f"exit status {facts.exit_code}"
+        if facts.exit_code is not None
+        else "an unknown end"
+    )
+    said = facts.stderr.strip()[-STDERR_CHARACTERS:]
+    tail = f"; it last wrote: {said}" if said else ""
+    return Verdict("failed", "no_terminal_record", f"the agent ended ({how}) within its turn{tail}")
+
+
+def _start_failed(facts: Facts) -> Verdict:
+    return Verdict("failed", "start_failed", str((facts.error or {}).get("message", "")))
+
+
+def _idle(facts: Facts) -> bool:
+    return not facts.has_message and not facts.has_changes
+
+
+# First match wins. A missing terminal record is never success.
+RULES: tuple[Rule, ...] = (
+    (
+        lambda f: f.ended_by == "keeper_lost",
+        _always("lost", "keeper_lost", "the keeper of this run was killed, and its agent with it"),
+    ),
+    (
+        lambda f: f.ended_by == "replay_diverged",
+        _always("lost", "replay_diverged", "the agent's dialogue could not be reconstructed"),
+    ),
+    (
+        lambda f: f.ended_by == "internal_error",
+        _always("failed", "internal_error", "coachman itself failed; its log has the incident"),
+    ),
+    (lambda f: f.ended_by == "start_failed", _start_failed),
+    (lambda f: f.ended_by == "cancel", _always("cancelled", "cancelled")),
+    (
+        lambda f: f.ended_by == "wall",
+        _always("timed_out", "wall", "the run's time (wall) was over"),
+    ),
+    (
+        lambda f: f.ended_by == "session_changed",
+        _always("failed", "session_changed", "the agent went on in another session than asked"),
+    ),
+    (lambda f: f.stop_reason is None, _died),
+    (lambda f: f.stop_reason == "error", _agent_error),
+    (lambda f: f.stop_reason == "refusal", _always("refused", "refusal", "the model refused")),
+    (
+        lambda f: f.stop_reason == "max_tokens",
+        _always("truncated", "max_tokens", "the model's token limit was reached"),
+    ),
+    (
+        lambda f: f.stop_reason == "max_turn_requests",
+        _always(
+            "truncated", "max_turn_requests", "the agent's limit of model requests was reached"
+        ),
+    ),
+    (
+        lambda f: f.denied > 0 and (f.stop_reason == "cancelled" or _idle(f)),
+        _always("blocked", "permission_denied", "a permission it needed was denied"),
+    ),
+    (
+        lambda f: f.stop_reason == "cancelled",
+        _always("failed", "cancelled_by_agent", "the agent cancelled its own turn"),
+    ),
+    (_idle, _always("empty", "end_turn", "no message, no change")),
+    (lambda _: True, _always("succeeded", "end_turn")),
+)
+
+
+def decide(facts: Facts) -> Verdict:
+    """The verdict of the first rule that matches."""
+    return next(verdict(facts) for matches, verdict in RULES if matches(facts))

@@ -1,0 +1,272 @@
+"""What a run's journal says, folded: the one place that reads meaning from its lines.
+
+A living run keeps its view current by applying each line it appends; a starting
+daemon gets the same view by applying the lines it finds.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import cattrs
+from attrs import define, field
+
+from ..journal import vocabulary as v
+
+Event = Mapping[str, Any]
+MAX_MESSAGE_CHARACTERS = 16 * 1024 * 1024
+NOW_CHARACTERS = 120
+
+
+@define
+class Permission:
+    """A question of the agent, as it was asked."""
+
+    request: str
+    tool: dict[str, Any]
+    question: str
+    options: list[dict[str, Any]]
+    requested_at: int
+    deadline: int | None = None
+    deadline_boottime_s: float | None = None
+    deadline_boot: str | None = None
+
+
+@define
+class View:
+    """A run as its journal tells it. All members are JSON values, so a view can be checkpointed."""
+
+    state: str = "queued"
+    reason: str | None = None
+    seq: int = 0
+    last_ms: int = 0
+    queued_ms: int = 0
+    started_ms: int | None = None
+    first_event_ms: int | None = None
+    first_response_ms: int | None = None
+    ended_ms: int | None = None
+    waiting_since_ms: int | None = None
+    waiting_ms: int = 0
+    attempt: int = 0
+    attempt_over: bool = False
+    turn: int = 0
+    turn_started: int = 0
+    turn_over: bool = False
+    session: str | None = None
+    agent_version: str | None = None
+    start_commit: str | None = None
+    n: int = 0
+    inputs: list[dict[str, Any]] = field(factory=list)
+    told_start: bool = False
+    cancel_told: bool = False
+    expired: str | None = None
+    stdin_closed: bool = False
+    finished: bool = False
+    pending: dict[str, Permission] = field(factory=dict)
+    answered: dict[str, dict[str, Any]] = field(factory=dict)
+    allowed: int = 0
+    denied: int = 0
+    turn_stop_reason: str | None = None
+    turn_error: dict[str, Any] | None = None
+    usage: dict[str, int] | None = None
+    cost_usd: float | None = None
+    message: list[str] = field(factory=list)
+    message_id: str | None = None
+    message_open: bool = False
+    message_characters: int = 0
+    now: str | None = None
+    outcome: str | None = None
+    stop_reason: str | None = None
+    error: str | None = None
+    exit: dict[str, Any] | None = None
+    changes: dict[str, int] | None = None
+
+    def __repr__(self) -> str:
+        why = f" ({self.reason})" if self.reason else ""
+        return f"<View {self.state}{why} attempt={self.attempt} turn={self.turn} seq={self.seq}>"
+
+    @property
+    def final_message(self) -> str:
+        """The agent's last message so far, all of it."""
+        return "".join(self.message)
+
+    def apply(self, event: Event) -> None:
+        """Take one line in."""
+        self.seq = event["seq"]
+        self.last_ms = event["ts"]
+        if "n" in event:
+            self.n = event["n"]
+            self.first_event_ms = self.first_event_ms or event["ts"]
+        if (reader := _READERS.get(event["type"])) is not None:
+            reader(self, event)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The view as JSON."""
+        return _CONVERTER.unstructure(self)  # type: ignore[no-any-return]
+
+    @classmethod
+    def restore(cls, snapshot: Mapping[str, Any]) -> "View":
+        """A view from its snapshot; members of another version are left at their defaults."""
+        return _CONVERTER.structure(dict(snapshot), cls)
+
+
+_CONVERTER = cattrs.Converter()
+
+
+def _state(view: View, event: Event) -> None:
+    if event["to"] == "ended":
+        return  # only run.ended decides, and it is the next line
+    view.state, view.reason = event["to"], event.get("reason")
+    if view.state == "waiting":
+        view.waiting_since_ms = event["ts"]
+    elif view.waiting_since_ms is not None:
+        view.waiting_ms += event["ts"] - view.waiting_since_ms
+        view.waiting_since_ms = None
+
+
+def _queued(view: View, event: Event) -> None:
+    view.queued_ms = event["ts"]
+
+
+def _started(view: View, event: Event) -> None:
+    view.started_ms = view.started_ms or event["ts"]
+
+
+def _attempt_started(view: View, event: Event) -> None:
+    view.attempt = event["attempt"]
+    view.start_commit = event.get("start") or view.start_commit
+    view.attempt_over = view.finished = view.stdin_closed = view.turn_over = False
+    view.told_start = view.cancel_told = False
+    view.n, view.turn, view.turn_started = 0, 0, 0
+    view.inputs, view.pending = [], {}
+
+
+def _attempt_ended(view: View, event: Event) -> None:
+    view.attempt_over = True
+    view.exit = event.get("exit")
+
+
+def _input(view: View, event: Event) -> None:
+    view.inputs.append(dict(event))
+    match event["kind"]:
+        case "start":
+            view.told_start = True
+        case "prompt":
+            view.turn, view.turn_over = event["prompt_turn"], False
+        case "answer":
+            _resolve(view, event)
+        case "cancel":
+            view.cancel_told = True
+        case "finish":
+            view.finished = True
+
+
+def _turn_started(view: View, event: Event) -> None:
+    view.turn_started = event["turn"]
+
+
+def _turn_ended(view: View, event: Event) -> None:
+    view.turn_over = True
+    view.turn_stop_reason = event["stop_reason"]
+    view.turn_error = event.get("error")
+    view.now = None
+
+
+def _session(view: View, event: Event) -> None:
+    view.session = event["session"]
+    view.agent_version = event.get("agent_version") or view.agent_version
+
+
+def _requested(view: View, event: Event) -> None:
+    view.pending[event["request"]] = Permission(
+        event["request"],
+        event["tool"],
+        event["question"],
+        event["options"],
+        event["ts"],
+        event.get("deadline"),
+        event.get("deadline_boottime_s"),
+        event.get("deadline_boot"),
+    )
+
+
+def _resolve(view: View, event: Event) -> None:
+    told = event["type"] == v.PERMISSION_RESOLVED
+    request, option_kind = event["request"], event.get("kind" if told else "option_kind") or ""
+    view.pending.pop(request, None)
+    if request in view.answered:
+        view.answered[request]["resolved"] = True
+        return
+    outcome = event["outcome"]
+    view.allowed += option_kind.startswith("allow")
+    view.denied += option_kind.startswith("reject") or outcome in ("denied", "expired")
+    known = {name: event.get(name) for name in ("option", "by", "outcome")}
+    view.answered[request] = {**known, "kind": option_kind or None, "resolved": told}
+
+
+def _chunk(view: View, event: Event) -> None:
+    view.first_response_ms = view.first_response_ms or event["ts"]
+    message_id = event.get("message_id")
+    if not view.message_open or (message_id and message_id != view.message_id):
+        view.message, view.message_characters = [], 0
+        view.now = None
+    view.message_id, view.message_open = message_id or view.message_id, True
+    if view.message_characters < MAX_MESSAGE_CHARACTERS:
+        view.message.append(event["text"])
+        view.message_characters += len(event["text"])
+
+
+def _tool(view: View, event: Event) -> None:
+    view.message_open = False
+    if title := event.get("title") or event.get("name"):
+        view.now = str(title)[:NOW_CHARACTERS]
+
+
+def _thought(view: View, _event: Event) -> None:
+    view.message_open = False
+
+
+def _status(view: View, event: Event) -> None:
+    view.now = str(event.get("label") or event.get("phase"))[:NOW_CHARACTERS]
+
+
+def _usage(view: View, event: Event) -> None:
+    view.usage = dict(event["usage"])
+    if event.get("cost_usd") is not None:
+        view.cost_usd = event["cost_usd"]
+
+
+def _expired(view: View, event: Event) -> None:
+    if event["which"] == "wall":
+        view.expired = "wall"
+
+
+def _ended(view: View, event: Event) -> None:
+    view.state, view.reason = "ended", None
+    view.outcome, view.stop_reason = event["outcome"], event["stop_reason"]
+    view.error = event.get("error")
+    view.ended_ms = event["ts"]
+    view.changes = event.get("changes")
+    view.now = None
+
+
+_READERS: dict[str, Callable[[View, Event], None]] = {
+    v.RUN_STATE: _state,
+    v.RUN_QUEUED: _queued,
+    v.RUN_STARTED: _started,
+    v.RUN_ENDED: _ended,
+    v.ATTEMPT_STARTED: _attempt_started,
+    v.ATTEMPT_ENDED: _attempt_ended,
+    v.INPUT: _input,
+    v.TURN_STARTED: _turn_started,
+    v.TURN_ENDED: _turn_ended,
+    v.SESSION: _session,
+    v.PERMISSION_REQUESTED: _requested,
+    v.PERMISSION_RESOLVED: _resolve,
+    v.USAGE_UPDATED: _usage,
+    v.DEADLINE_EXPIRED: _expired,
+    v.MESSAGE_CHUNK: _chunk,
+    v.THOUGHT_CHUNK: _thought,
+    v.TOOL_CALL: _tool,
+    v.TOOL_UPDATE: _tool,
+    v.STATUS: _status,
+}
