@@ -11,6 +11,8 @@ from attrs import frozen
 
 # 0.8 brought --disable-userns; --size is older.
 OLDEST_VERSION = (0, 8)
+# An agent writes as us: only a file that we could not write ourselves is the system's.
+SYSTEM_OWNER_UIDS = frozenset({0})
 VERSION_LIMIT_S = 10.0
 # What bubblewrap itself is run with: its environment can be read inside.
 CLEAN_ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -39,6 +41,9 @@ def find_bwrap(env: Mapping[str, str]) -> Bwrap:
     """
     passed_over: list[str] = []
     for path in _on_path(env.get("PATH", "")):
+        if not _is_the_systems(path):
+            passed_over.append(f"{path} is not owned by root alone")
+            continue
         version = version_of(path)
         if new_enough(version):
             return Bwrap(path, version, "system", f"the system's, found on PATH as {path}")
@@ -91,6 +96,11 @@ def _on_path(search: str) -> Iterator[str]:
         path = os.path.join(directory, "bwrap")
         if directory.startswith("/") and os.path.isfile(path) and os.access(path, os.X_OK):
             yield os.path.realpath(path)
+
+
+def _is_the_systems(path: str) -> bool:
+    facts = os.stat(path)
+    return facts.st_uid in SYSTEM_OWNER_UIDS and not facts.st_mode & 0o022
 
 
 def _wheel() -> str | None:

@@ -29,7 +29,9 @@ from coachman_sandbox.profiles import edit
 
 EMPTY = Policy("edit", (), cwd="/")
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,12}", fullmatch=True)
-VALUES = st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)))
+VALUES = st.sampled_from(["--setenv", "", "--"]) | st.text(
+    st.characters(blacklist_characters="\0", blacklist_categories=("Cs",))
+)
 SEGMENTS = st.lists(st.sampled_from(["a", "b", "a b", "-", "a.b", "aa"]), min_size=1, max_size=4)
 PATHS = SEGMENTS.map(lambda parts: "/" + "/".join(parts))
 
@@ -102,10 +104,10 @@ def test_a_secret_is_nowhere_but_behind_setenv(secrets: dict[str, str]) -> None:
 def test_any_value_survives_as_one_argument(env: dict[str, str]) -> None:
     """Spaces, newlines, dashes and quotes in a value are just a value."""
     args = compile_policy(evolve(EMPTY, env=env)).args
-    pairs = [args[index + 1 : index + 3] for index, arg in enumerate(args) if arg == "--setenv"]
-    if len(pairs) == len(env):
-        assert dict(pairs) == env
-    assert compile_policy(evolve(EMPTY, env={"A": "--setenv"})).args.count("--setenv") == 2
+    start = args.index("--clearenv") + 1
+    given_as = [part for item in sorted(env.items()) for part in ("--setenv", *item)]
+    assert list(args[start : start + len(given_as)]) == given_as
+    assert args[start + len(given_as)] == "--remount-ro"
 
 
 @pytest.mark.parametrize(

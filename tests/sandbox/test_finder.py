@@ -16,6 +16,11 @@ def fake(directory: Path, answer: str) -> str:
     return str(directory)
 
 
+@pytest.fixture(autouse=True)
+def _we_are_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finder, "SYSTEM_OWNER_UIDS", frozenset({os.getuid()}))
+
+
 def test_the_systems_is_preferred(tmp_path: Path) -> None:
     """A new enough bwrap on PATH wins over the wheel, and says so."""
     found = finder.find_bwrap({"PATH": fake(tmp_path / "bin", "bubblewrap 0.8.0")})
@@ -33,6 +38,19 @@ def test_the_wheel_stands_in_for_an_old_or_missing_one(tmp_path: Path) -> None:
     assert "old/bwrap is version 0.6.1" in found.why
     assert "odd/bwrap is of no known version" in found.why
     assert "PATH has no bwrap" in finder.find_bwrap({}).why
+
+
+def test_what_others_may_write_is_not_the_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bwrap that is writable by more than root, or not root's, is not even asked its version."""
+    shared = fake(tmp_path / "shared", "bubblewrap 0.11.0")
+    Path(shared, "bwrap").chmod(0o775)
+    assert "not owned by root alone" in finder.find_bwrap({"PATH": shared}).why
+    Path(shared, "bwrap").chmod(0o755)
+    assert finder.find_bwrap({"PATH": shared}).source == "system"
+    monkeypatch.setattr(finder, "SYSTEM_OWNER_UIDS", frozenset())
+    assert finder.find_bwrap({"PATH": shared}).source == "wheel"
 
 
 def test_with_neither_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
