@@ -60,6 +60,7 @@ COPIES = (
     ".local/share/opencode/auth.json",
 )
 EXPORT_LIMIT_S = 20.0
+COST_DIGITS = 9
 
 
 def _launch(request: AgentRequest) -> LaunchPlan:
@@ -89,8 +90,12 @@ def read_export(output: bytes, part: Conversed) -> Usage | None:
         for message in messages[_begin(messages, part) :]
         if message["info"].get("role") == "assistant"
     ]
-    cost = sum(answer.get("cost") or 0.0 for answer in answers)
-    return Usage(_counters([answer.get("tokens") or {} for answer in answers]), cost)
+    counters = _counters([answer.get("tokens") or {} for answer in answers])
+    # Steps that were cancelled or failed report nothing: that is unknown, not zero.
+    if not counters["total"]:
+        return None
+    cost = sum(float(answer.get("cost") or 0.0) for answer in answers)
+    return Usage(counters, round(cost, COST_DIGITS))
 
 
 def _counters(tokens: list[dict[str, Any]]) -> dict[str, int]:

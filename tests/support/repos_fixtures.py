@@ -85,3 +85,18 @@ def listing(repo: Path, tree: str) -> dict[str, tuple[str, bytes]]:
             content = git_bytes(repo, "cat-file", "blob", oid) if kind == "blob" else oid.encode()
             found[name.decode("utf-8", "surrogateescape")] = (mode, content)
     return found
+
+
+def make_deep(root: Path, name: str, depth: int, files: Mapping[str, bytes]) -> None:
+    """Folders of one name inside each other, deeper than any path may be long."""
+    here = os.open(root, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=here)
+        below = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    for file, content in files.items():
+        descriptor = os.open(file, os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=here)
+        os.write(descriptor, content)
+        os.close(descriptor)
+    os.close(here)

@@ -7,6 +7,8 @@ from coachman_adapters.acp.quirks import Conversed, Quirks, turn_counters
 from coachman_adapters.acp.state import State
 from coachman_adapters.conversation import Action, AgentRequest, Usage
 
+COST_DIGITS = 9
+
 
 class Accounts:
     """Adds up one conversation's tokens and cost in ``state``."""
@@ -37,7 +39,7 @@ class Accounts:
             state.cost_before = float(amount)
         if resumed and state.cost_before is None:
             return []
-        state.cost_usd = max(0.0, float(amount) - (state.cost_before or 0.0))
+        state.cost_usd = round(max(0.0, amount - (state.cost_before or 0.0)), COST_DIGITS)
         return [Usage(dict(state.counters), state.cost_usd)]
 
     def note(self, update: Mapping[str, Any]) -> None:

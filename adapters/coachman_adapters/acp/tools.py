@@ -1,7 +1,10 @@
 """Tool calls by id: an agent may first name one in a call, an update or a question."""
 
+import zlib
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from coachman_adapters import events, texts
 from coachman_adapters.conversation import Event, Span
@@ -50,8 +53,9 @@ class Tools:
         told = {name: value for name, value in given.items() if name != "status"}
         events_ = self.upsert(told, span)
         call = given.get("toolCallId")
-        before = self.known.get(call, {}) if isinstance(call, str) else {}
-        tool = {**before, **_members(given)}
+        known = self.known.get(call, {}) if isinstance(call, str) else {}
+        brief = {name: known[name] for name in _BRIEF if name in known}
+        tool = {**brief, **_members(given)}
         return events_, texts.fit({"tool_call_id": call, **tool}, span.size)
 
     def close(self, status: str) -> list[Event]:
@@ -67,19 +71,24 @@ class Tools:
             members.setdefault("name", members["title"])
         defaults = {"kind": "other", "title": members.get("name", "tool"), "status": "pending"}
         members = defaults | members
-        self.known[call] = {name: members[name] for name in _BRIEF if name in members}
+        self.known[call] = _marks(members)
         members = {"tool_call_id": call, **members}
         return Event(events.TOOL_CALL, texts.fit(members, span.size), span)
 
     def _changes(self, call: str, members: dict[str, Any]) -> dict[str, Any]:
         told = self.known[call]
-        changed = {
-            name: value
-            for name, value in members.items()
-            if name not in _BRIEF or told.get(name) != value
-        }
-        told.update({name: changed[name] for name in _BRIEF if name in changed})
+        marks = _marks(members)
+        changed = {name: members[name] for name, mark in marks.items() if told.get(name) != mark}
+        told.update(marks)
         return changed
+
+
+def _marks(members: Mapping[str, Any]) -> dict[str, Any]:
+    """What is remembered of ``members``: the short ones, and checksums of the long."""
+    return {
+        name: value if name in _BRIEF else zlib.crc32(msgspec.json.encode(value))
+        for name, value in members.items()
+    }
 
 
 def _members(given: Mapping[str, Any]) -> dict[str, Any]:

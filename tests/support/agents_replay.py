@@ -1,0 +1,114 @@
+"""Transcripts of agents: what went into a conversation, and feeding it again.
+
+A transcript is a list of steps, JSON objects: {start}, {stdout: text}, {prompt: text},
+{answer: request, option}, {cancel}, {timer: name}, {finish: {exit_code, signal,
+stderr, epilogue}}. The stdout of one step is whatever one read returned.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from coachman_adapters.conversation import (
+    Action,
+    Answer,
+    Cancel,
+    Conversation,
+    Ending,
+    Event,
+    Prompt,
+    TurnEnded,
+    Write,
+)
+
+FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
+TRANSCRIPTS = FIXTURES / "opencode"
+Step = dict[str, Any]
+
+
+def load(name: str) -> dict[str, Any]:
+    """A recorded transcript: {session?, model?, steps, stdin}."""
+    return json.loads((TRANSCRIPTS / f"{name}.json").read_text())
+
+
+def names() -> list[str]:
+    """Every recorded transcript."""
+    return sorted(path.stem for path in TRANSCRIPTS.glob("*.json"))
+
+
+def feed(conversation: Conversation, step: Step) -> list[Action]:
+    """One step into the conversation."""
+    if "stdout" in step:
+        return conversation.receive(step["stdout"].encode())
+    if "prompt" in step:
+        return conversation.intend(Prompt(step.get("turn", 1), step["prompt"]))
+    if "answer" in step:
+        return conversation.intend(Answer(step["answer"], step["option"]))
+    if "cancel" in step:
+        return conversation.intend(Cancel())
+    if "timer" in step:
+        return conversation.expire(step["timer"])
+    if "finish" in step:
+        return conversation.finish(ending(step["finish"]))
+    return conversation.start()
+
+
+def ending(told: dict[str, Any]) -> Ending:
+    """The `Ending` of a finish step."""
+    epilogue = told.get("epilogue")
+    return Ending(
+        told["exit_code"],
+        told["signal"],
+        told.get("stderr", "").encode(),
+        epilogue.encode() if epilogue is not None else None,
+    )
+
+
+def replay(conversation: Conversation, steps: Iterable[Step]) -> list[Action]:
+    """All actions of a transcript."""
+    return [action for step in steps for action in feed(conversation, step)]
+
+
+def stdin_of(actions: Iterable[Action]) -> bytes:
+    """Everything that was written to the agent."""
+    return b"".join(action.data for action in actions if isinstance(action, Write))
+
+
+def events_of(actions: Iterable[Action], kind: str | None = None) -> list[Event]:
+    """The journal's events, of one type or all."""
+    found = [action for action in actions if isinstance(action, Event)]
+    return [event for event in found if kind in (None, event.type)]
+
+
+def text_of(actions: Iterable[Action]) -> str:
+    """The text of all message chunks."""
+    return "".join(event.members["text"] for event in events_of(actions, "agent.message_chunk"))
+
+
+def ended(actions: Iterable[Action]) -> list[TurnEnded]:
+    """The terminal records."""
+    return [action for action in actions if isinstance(action, TurnEnded)]
+
+
+def rechunk(steps: list[Step], cut: Callable[[bytes], list[bytes]]) -> Iterator[Callable[..., Any]]:
+    """The steps as functions of a conversation, runs of stdout cut anew by ``cut``."""
+    held = b""
+    for step in [*steps, {}]:
+        if "stdout" in step:
+            held += step["stdout"].encode()
+            continue
+        for piece in cut(held) if held else []:
+            yield lambda conversation, piece=piece: conversation.receive(piece)
+        held = b""
+        if step:
+            yield lambda conversation, step=step: feed(conversation, step)
+
+
+def without_spans(actions: Iterable[Action]) -> list[Action]:
+    """For comparisons where offsets differ."""
+    return [
+        evolve(action, span=None) if isinstance(action, Event) else action for action in actions
+    ]
