@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from coachmand.repos import names
 from coachmand.repos.errors import RepoError
 from coachmand.repos.pool import GitWorkers

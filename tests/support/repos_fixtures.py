@@ -54,6 +54,25 @@ def make_repo(path: Path, files: Mapping[str, bytes], *config: tuple[str, str]) 
     return commit_all(path)
 
 
+def write_raw(path: bytes, content: bytes = b"") -> None:
+    """Write a file whose name need not be text."""
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def make_sparse(path: Path, size: int) -> None:
+    """A file of that many bytes, none of them on the disk."""
+    with open(path, "wb") as file:
+        file.truncate(size)
+
+
+def run(*words: str | Path, **environment: str) -> str:
+    """What a program prints; it must succeed and write nothing to stderr."""
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 def commit_all(path: Path) -> str:
     """Commit everything in a checkout; the commit's id."""
     git(path, "add", "-A")

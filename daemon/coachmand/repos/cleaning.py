@@ -48,9 +48,11 @@ class Rules:
             if content is None:
                 self.warnings.append(f"{_shown(path, name)}: not read as rules")
                 continue
-            copy = self._place(path + b"/" + name if path else name)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(content)
+            try:
+                _write(self._place(path + b"/" + name if path else name), content)
+            except OSError as error:
+                self.warnings.append(f"{_shown(path, name)}: not read as rules, {error.strerror}")
+                continue
             if name == formats.ATTRIBUTES_NAME:
                 self._converts = True
                 self._warn_converting(path, content)
@@ -91,8 +93,7 @@ class Rules:
             return self.store_raw(content)
         copy = self._place(path)
         kept = copy.exists()
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(content)
+        _write(copy, content)
         try:
             oid: bytes = self.repo.create_blob_fromworkdir(name).raw
         finally:
@@ -118,6 +119,18 @@ def _open(common_dir: str, scratch: Path, mirror: Path) -> Any:
     (admin / "commondir").write_bytes(os.fsencode(common_dir) + b"\n")
     (admin / "gitdir").write_bytes(os.fsencode(mirror / ".git") + b"\n")
     return opening.open_admin(str(admin), common_dir)
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file and the folders above it; their depth is the agent's choice, so no recursion."""
+    missing = []
+    folder = file.parent
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir()
+    file.write_bytes(content)
 
 
 def _autocrlf(config: Any) -> bool:

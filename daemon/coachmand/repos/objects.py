@@ -6,7 +6,8 @@ from typing import Any
 import pygit2
 from pygit2.enums import ObjectType
 
-from coachmand.repos.errors import FAILED, UNKNOWN_REVISION, RepoError
+from coachmand.repos import names
+from coachmand.repos.errors import FAILED, UNKNOWN_REVISION, UNSUPPORTED, RepoError
 
 FOLDER, FILE, PROGRAM, LINK, SUBMODULE = b"40000", b"100644", b"100755", b"120000", b"160000"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -52,11 +53,16 @@ def write_tree(repo: Any, entries: Mapping[bytes, Entry]) -> bytes:
 
 
 def all_entries(repo: Any, tree: bytes) -> Iterator[tuple[bytes, Entry]]:
-    """Every entry but the folders below ``tree``, by full path."""
+    """Every entry but the folders below ``tree``, by full path; a hostile name is an error."""
     pending = [(b"", tree)]
     while pending:
         prefix, oid = pending.pop()
         for name, entry in tree_entries(repo, oid).items():
+            if not names.is_storable(name):
+                raise RepoError(
+                    UNSUPPORTED,
+                    f"cannot use {tree.hex()}: it holds the name {name!r}, which escapes",
+                )
             if entry[0] == FOLDER:
                 pending.append((prefix + name + b"/", entry[1]))
             else:

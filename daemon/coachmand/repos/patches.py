@@ -26,8 +26,8 @@ def patch(common: str, old: str, new: str) -> bytes:
     # Without "type change" a file that becomes a link is a deletion and an addition, as git wants.
     for part in _diff(common, old, new, DiffOption.SHOW_BINARY):
         if part is not None:
-            parts.append(part.data)
-            size += len(part.data)
+            parts.append(_unambiguous(part))
+            size += len(parts[-1])
         if size > MAX_PATCH_BYTES:
             raise RepoError(
                 TOO_LARGE,
@@ -35,6 +35,20 @@ def patch(common: str, old: str, new: str) -> bytes:
                 "list the names only, or compare in the worktree",
             )
     return b"".join(parts)
+
+
+def _unambiguous(part: Any) -> bytes:
+    """The part with names in quotes where `git apply` could not tell where one ends.
+
+    It fails on the header that git itself writes for a name that begins or
+    ends with a space.
+    """
+    data: bytes = part.data
+    path = part.delta.new_file.raw_path
+    plain = b"diff --git a/%s b/%s\n" % (path, path)
+    if b" " in path and data.startswith(plain):
+        return b'diff --git "a/%s" "b/%s"\n' % (path, path) + data[len(plain) :]
+    return data
 
 
 def changes(common: str, old: str, new: str) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ CACHE_NAME = "coachman-files"
 
 MAX_FILE_BYTES = 1 << 30
 _WHOLE_BYTES = 32 << 20
+# Judging one path costs a look at each folder above it.
+MAX_DEPTH = 256
 _MAX_REPORTED = 50
 _AUTHOR = ("coachman", "coachman@localhost")
 
@@ -179,8 +181,8 @@ class TreeReader:
         stored = tracked[1] if tracked and tracked[0] == objects.FOLDER else None
         if stored is None and self.rules.ignores(path, folder=True):
             return None
-        if len(path) >= beneath.PATH_MAX_BYTES:
-            self._leave_out(path, "its path is too long")
+        if len(path) >= beneath.PATH_MAX_BYTES or path.count(b"/") >= MAX_DEPTH:
+            self._leave_out(path, f"it is deeper than {MAX_DEPTH} folders or its path too long")
             return None
         return Folder(path, folder, stored, self._tracked(stored))
 
