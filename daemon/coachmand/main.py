@@ -129,7 +129,8 @@ def _state(environment: dict[str, str]) -> Iterator[tuple[Config, StateDirectory
 async def _serve(
     config: Config, state: StateDirectory, env: dict[str, str], ready_fd: int | None
 ) -> None:
-    services = await trio.to_thread.run_sync(_services, config, state, env)
+    workers = GitWorkers()
+    services = await trio.to_thread.run_sync(_services, config, state, env, workers)
     socket_path = paths.socket_path(env)
     registry = build_registry()
     build = await trio.to_thread.run_sync(build_digest)
@@ -178,7 +179,9 @@ async def _detach_on_signal(scope: trio.CancelScope) -> None:
             scope.cancel()
 
 
-def _services(config: Config, state: StateDirectory, env: dict[str, str]) -> Services:
+def _services(
+    config: Config, state: StateDirectory, env: dict[str, str], workers: GitWorkers
+) -> Services:
     index = Index(state.index)
     if index.is_new:
         index.rebuild(state.runs)
@@ -186,7 +189,7 @@ def _services(config: Config, state: StateDirectory, env: dict[str, str]) -> Ser
         state=state,
         config=config,
         index=index,
-        workers=GitWorkers(),
+        workers=workers,
         adapters=ADAPTERS,
         boundary=_boundary(env),
         environment=env,

@@ -72,7 +72,7 @@ class Index:
             self._db.executemany("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?)", rows)
             self._db.execute("COMMIT")
 
-    def list(
+    def page(
         self,
         *,
         before: str | None = None,

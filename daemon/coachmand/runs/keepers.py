@@ -8,6 +8,8 @@ import importlib.util
 import json
 import marshal
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ import trio
 from .. import keeper
 
 LAUNCH_LIMIT_S = 20.0
+ORPHANS_LIMIT_S = 5.0
 
 _ENVIRONMENT = ("PATH", "LANG")
 # Flags, time and size of the source: nobody compares them in a file that is run.
@@ -127,6 +130,36 @@ def keeper_alive(directory: str | os.PathLike[str]) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def kill_orphans(directory: str | os.PathLike[str]) -> bool:
+    """Kill the sandbox of a keeper that died; whether there was one. Blocks up to a limit.
+
+    Nearly always it died with its keeper. But one whose keeper was killed within the first
+    milliseconds had not armed its death signal yet. Raises KeeperError (`orphans`) when its
+    processes do not end within ORPHANS_LIMIT_S.
+    """
+    state = read_state(directory) or {}
+    sandbox = state.get("sandbox", {})
+    init, ticks = sandbox.get("init_pid"), sandbox.get("init_start_ticks")
+    if init is None or state.get("boot_id") != keeper.boot_id() or keeper_alive(directory):
+        return False
+    try:
+        pidfd = os.pidfd_open(init)
+    except ProcessLookupError:
+        return False
+    try:
+        # The number may be another process's by now; the start time tells.
+        if keeper.start_ticks(init) != ticks:
+            return False
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        if not select.select([pidfd], [], [], ORPHANS_LIMIT_S)[0]:
+            raise KeeperError(f"cannot end the processes of {directory}", "orphans")
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    finally:
+        os.close(pidfd)
+    return True
 
 
 def read_exit(directory: str | os.PathLike[str]) -> dict[str, Any] | None:

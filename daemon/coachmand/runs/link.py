@@ -15,7 +15,7 @@ import trio
 from attrs import define, field
 
 from .. import keeper
-from .keepers import KeeperError, keeper_alive, launch, read_exit, read_state
+from .keepers import KeeperError, keeper_alive, kill_orphans, launch, read_exit, read_state
 from .segments import SegmentReader
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "KeeperWatcher",
     "SegmentReader",
     "keeper_alive",
+    "kill_orphans",
     "launch",
     "read_exit",
     "read_state",

@@ -90,7 +90,7 @@ def _ended(
     found: list[Summary] = []
     before = wanted.cursor
     while len(found) <= limit:
-        rows = supervisor.services.index.list(
+        rows = supervisor.services.index.page(
             before=before,
             ended_since_ms=since,
             equal={key: value for key, value in equal.items() if value is not None},

@@ -67,7 +67,7 @@ async def _newest(supervisor: Supervisor, repo: str | None, directory: str | Non
         )
     living = [r.fixed.run for r in supervisor.runs.values() if r.fixed.repository.key == repo]
     index = supervisor.services.index
-    ended = await trio.to_thread.run_sync(lambda: index.list(equal={"repo": repo}, limit=1))
+    ended = await trio.to_thread.run_sync(lambda: index.page(equal={"repo": repo}, limit=1))
     runs = [*living, *(s["run"] for s in ended)]
     if not runs:
         raise RpcError("NotFound", "cannot find @: this repository has no run yet")
@@ -102,7 +102,7 @@ async def _unknown(supervisor: Supervisor, reference: str) -> RpcError:
     names: set[str] = set()
     for run in supervisor.runs.values():
         names |= {run.fixed.handle, run.fixed.task}
-    recent = await trio.to_thread.run_sync(lambda: supervisor.services.index.list(limit=200))
+    recent = await trio.to_thread.run_sync(lambda: supervisor.services.index.page(limit=200))
     for summary in recent:
         names |= {summary["handle"], summary["task"]}
     near = get_close_matches(reference, names, n=3, cutoff=0.5)
