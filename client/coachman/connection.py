@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import time
-from _socket import AF_UNIX, MSG_DONTWAIT, MSG_PEEK, SOCK_CLOEXEC, SOCK_STREAM
+from _socket import AF_UNIX, MSG_PEEK, SOCK_CLOEXEC, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812 - a class, whatever its spelling
 
 from .errors import CoachmanError, ConnectionLostError, DaemonNotRunning, UsageError, from_wire
@@ -103,8 +103,10 @@ class Connection:
         """False once the daemon has hung up; never waits."""
         if self._channel.fileno() < 0:
             return False
+        # A flag alone would not do: with a timeout set, recv polls before it looks.
+        self._channel.settimeout(0.0)
         try:
-            return self._channel.recv(1, MSG_PEEK | MSG_DONTWAIT) != b""
+            return self._channel.recv(1, MSG_PEEK) != b""
         except BlockingIOError:
             return True
         except OSError:

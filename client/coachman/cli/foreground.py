@@ -117,8 +117,10 @@ class Foreground:
             return stream.read(0)
         asking = self._questions.pending
         poll = select.poll()
-        for source in (stream, interrupts, *([self._questions] if asking else [])):
-            poll.register(source.fileno(), select.POLLIN)
+        poll.register(stream.fileno(), select.POLLIN)
+        poll.register(interrupts.fileno(), select.POLLIN)
+        if asking:
+            poll.register(self._questions.fileno(), select.POLLIN)
         ready = {fd for fd, _ in poll.poll()}
         if stream.fileno() in ready:
             return stream.read(0)

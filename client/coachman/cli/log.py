@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "log [X] [OPTIONS]",
-    "Print the transcript: merged text, one line a tool. The last lines, unless more are asked for.",
+    "Print the transcript: merged text, one line a tool; its last lines, unless more are\n"
+    "asked for.",
     Option("-f --follow", "go on with the events as they happen (like tail)"),
     Option("-n --lines", "how many lines", "N"),
     Option("--cursor", "go on behind a page", "CURSOR"),

@@ -14,9 +14,19 @@ if TYPE_CHECKING:
 
 RECENT_S = 12 * 3600
 _HANDLE_CHARACTERS = 5
-_UNKNOWN = dict.fromkeys(
-    ["reason", "outcome", "stop_reason", "started_at", "ended_at", "now", "tokens", "cost_usd", "changes", "attention"]
-)
+_UNKNOWN: "dict[str, Any]" = {
+    "created_at": None,
+    "started_at": None,
+    "ended_at": None,
+    "outcome": None,
+    "stop_reason": None,
+    "reason": None,
+    "now": None,
+    "tokens": None,
+    "cost_usd": None,
+    "changes": None,
+    "attention": None,
+}
 
 
 def read_page(env: "Mapping[str, str]", filters: "Mapping[str, Any]") -> "dict[str, Any]":
@@ -61,7 +71,6 @@ def _row(state: str, run: str, living: bool) -> "dict[str, Any] | None":
     row.pop("prompt", None)
     row.update(run=run, handle=run[-_HANDLE_CHARACTERS:])
     row["state"] = "ended" if result else "unknown" if living else "lost"
-    row.setdefault("created_at", None)
     return {name: value for name, value in row.items() if name not in ("summary", "format")}
 
 

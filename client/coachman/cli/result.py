@@ -3,7 +3,7 @@
 import os
 
 from ..wire import exit_of_result
-from .options import Command, Option
+from .options import Command
 from .render import ending, size
 from .visible import visible
 
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from .options import Arguments
 
 COMMAND = Command(
-    "result [X] [OPTIONS]",
+    "result [X]",
     "Print how a run ended: its final message, what it changed, where the evidence lies.\n"
-    "The exit code tells the outcome; with --no-code it is 0.",
-    Option("--no-code", "exit 0 whatever the outcome was"),
+    "The exit code tells the outcome.",
     operands=(0, 1),
 )
 
@@ -30,8 +29,6 @@ def main(console: "Console", arguments: "Arguments") -> int:
         console.document(result)
     else:
         _print(console, result)
-    if arguments.has("no-code"):
-        return 0
     return exit_of_result(str(result.get("outcome")), result.get("stop_reason"))
 
 

@@ -1,0 +1,77 @@
+"""``coachman answer``: allow or deny what an agent asks."""
+
+from ..errors import CoachmanError, UsageError
+from ..wire import EXIT_OK
+from .choices import choose
+from .options import Command, Option
+from .progress import answer_text
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..client import Client
+    from ..results import Permission
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "answer X CHOICE",
+    "Answer what run, task or request X asks. CHOICE is allow, always or deny, the number of\n"
+    "an option, or its id. The first answer wins.",
+    Option("-m --message", "what to tell the agent with it", "TEXT"),
+    operands=(2, 2),
+    missing="name a run (or a request) and a choice: allow, always, deny, a number or an id",
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Answer the one request that waits there."""
+    named, typed = arguments.operands
+    client = console.client()
+    request = _waiting(client, named, console.directory)
+    choice: dict[str, Any] = dict(choose(request, typed))
+    answered = client.permission.answer(
+        request["request"], run=request["run"], message=arguments.text("message"), **choice
+    )
+    if console.json:
+        console.document(answered)
+    elif not console.quiet:
+        kind = visible(answered.get("kind") or answered.get("option")).replace("_", " ")
+        console.line(f"{visible(request['handle'])}  {kind}")
+    return EXIT_OK
+
+
+def _waiting(client: "Client", named: str, directory: str) -> "Permission":
+    everywhere = client.permission.list(pending=True, dir=directory)["permissions"]
+    by_request = [request for request in everywhere if request["request"] == named]
+    if len(by_request) == 1:
+        return by_request[0]
+    requests = client.permission.list(named, dir=directory)["permissions"]
+    waiting = [request for request in requests if not request.get("resolved")]
+    waiting = [request for request in waiting if request["state"] == "pending"] or waiting
+    if len(waiting) == 1:
+        return waiting[0]
+    raise _several(named, waiting) if waiting else _nothing(named, requests)
+
+
+def _several(named: str, waiting: "list[Permission]") -> UsageError:
+    return UsageError(
+        f"cannot answer {visible(named)}: {len(waiting)} requests wait",
+        hint="name one: " + ", ".join(visible(request["request"]) for request in waiting),
+        detail={"candidates": [request["request"] for request in waiting]},
+        next=[["coachman", "permissions", named]],
+    )
+
+
+def _nothing(named: str, settled: "list[Permission]") -> CoachmanError:
+    last = settled[-1] if settled else None
+    resolved = last.get("resolved") if last else None
+    return CoachmanError(
+        f"cannot answer {visible(named)}: nothing waits for an answer",
+        name="Conflict",
+        hint=f"the last request was settled: {answer_text(resolved)}" if resolved else None,
+        detail={"resolved": resolved} if resolved else None,
+        next=[["coachman", "permissions"]],
+    )

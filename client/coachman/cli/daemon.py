@@ -1,0 +1,160 @@
+"""``coachman daemon``: start, stop, restart, logs."""
+
+import os
+import time
+
+from ..client import connect
+from ..errors import CoachmanError, ConnectionLostError, DaemonNotRunning, UsageError
+from ..paths import state_dir
+from ..wire import EXIT_OK
+from .options import Command, Option, nearest
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "daemon start|stop|restart|logs [OPTIONS]",
+    "Start the daemon, stop it (its runs go on), or print the end of its log.",
+    Option("--mode", "stop: detach (default), drain (wait for turns) or stop (end runs)", "MODE"),
+    Option("-n --lines", "logs: how many lines (default 200)", "N"),
+    operands=(1, 1),
+    missing="say start, stop, restart or logs",
+)
+MODES = ("detach", "drain", "stop")
+LEAVE_TIMEOUT_S = 30.0
+LOG_LINES = 200
+_LOG_TAIL_BYTES = 1024 * 1024
+_POLL_S = 0.05
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Dispatch on the operand."""
+    action = arguments.operands[0]
+    mode = arguments.text("mode") or "detach"
+    if mode not in MODES:
+        raise UsageError(f"cannot stop with --mode {mode!r}: choose {', '.join(MODES)}")
+    match action:
+        case "start":
+            return _start(console)
+        case "stop":
+            return _stop(console, mode)
+        case "restart":
+            _leave(console, mode, missing_ok=True)
+            return _start(console)
+        case "logs":
+            return _logs(console, arguments.integer("lines") or LOG_LINES)
+    near = nearest(action, ["start", "stop", "restart", "logs"], 1)
+    raise UsageError(f"cannot daemon {action!r}: say {near[0]}", hint=f"usage: {COMMAND.usage}")
+
+
+def _start(console: "Console") -> int:
+    _refuse_socket(console, "start")
+    try:
+        with connect() as client:
+            status = client.daemon.status()
+        said: dict[str, Any] = {"ready": True, "socket": status["socket"], "pid": status["pid"]}
+        what = "runs already"
+    except DaemonNotRunning:
+        from ..autostart import start_daemon
+
+        said, what = start_daemon(console.env), "started"
+    if console.json:
+        console.document(said)
+    elif not console.quiet:
+        pid = f", pid {said['pid']}" if said.get("pid") else ""
+        console.line(f"the daemon {what}{pid}: {visible(said.get('socket'))}")
+    return EXIT_OK
+
+
+def _refuse_socket(console: "Console", action: str) -> None:
+    if console.socket or console.env.get("COACHMAN_SOCKET"):
+        raise UsageError(
+            f"cannot {action} a daemon on a socket of someone's choice",
+            hint="unset COACHMAN_SOCKET and leave out --socket; COACHMAN_STATE_DIR moves both",
+        )
+
+
+def _stop(console: "Console", mode: str) -> int:
+    left = _leave(console, mode)
+    assert left is not None
+    if console.json:
+        console.document(left)
+    elif not console.quiet:
+        going_on = [visible(handle) for handle in left["going_on"]]
+        console.line("the daemon stopped")
+        if going_on:
+            console.line(f"  {len(going_on)} going on without it: {', '.join(going_on)}")
+            console.line("  next: coachman daemon start")
+    return EXIT_OK
+
+
+def _leave(console: "Console", mode: str, *, missing_ok: bool = False) -> "Any":
+    """Shut the daemon down and wait until it is gone."""
+    try:
+        client = connect(console.socket)
+    except DaemonNotRunning:
+        if missing_ok:
+            return None
+        raise
+    with client:
+        pid = client.daemon.status()["pid"]
+        # Draining lasts as long as the turns do.
+        patience = None if mode == "drain" else LEAVE_TIMEOUT_S
+        left = client.call("daemon.shutdown", {"mode": mode}, timeout_s=patience)
+        _wait_until_gone(client.path, pid, patience)
+    return left
+
+
+def _wait_until_gone(path: str, pid: int, patience_s: float | None) -> None:
+    ends = None if patience_s is None else time.monotonic() + patience_s
+    while _alive(pid) or _answers(path):
+        if ends is not None and time.monotonic() > ends:
+            raise CoachmanError(
+                f"cannot stop the daemon: pid {pid} is still there after {patience_s:g} s",
+                name="Timeout",
+                hint="its log says what it waits for: coachman daemon logs",
+                next=[["coachman", "daemon", "logs"]],
+            )
+        time.sleep(_POLL_S)
+
+
+def _alive(pid: int) -> bool:
+    """Whether the process is there; one that only waits to be reaped is not."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def _answers(path: str) -> bool:
+    try:
+        connect(path).close()
+    except (DaemonNotRunning, ConnectionLostError):
+        return False
+    return True
+
+
+def _logs(console: "Console", count: int) -> int:
+    path = os.path.join(state_dir(console.env), "daemon.log")
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()[-count:]
+    except OSError as error:
+        raise CoachmanError(
+            f"cannot read {visible(path)}: {os.strerror(error.errno or 0)}",
+            name="NotFound",
+            hint="a daemon that was started by hand writes to its own stderr",
+        ) from None
+    if console.json:
+        console.document({"path": path, "lines": lines})
+    else:
+        for line in lines:
+            console.line(visible(line))
+    return EXIT_OK

@@ -1,0 +1,52 @@
+"""``coachman permissions``: what agents ask to be allowed."""
+
+from ..wire import EXIT_OK
+from .options import Command, Option
+from .progress import answer_text, asked_whole, choice_names
+from .render import left
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..results import Permission
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "permissions [X] [OPTIONS]",
+    "List the requests that wait for an answer, of one run or of all.",
+    Option("-a --all", "settled ones too, with who answered"),
+    operands=(0, 1),
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Print each request whole, with its choices."""
+    page = console.client().permission.list(
+        arguments.operands[0] if arguments.operands else None,
+        pending=None if arguments.has("all") else True,
+        dir=console.directory,
+    )
+    if console.json:
+        console.document(page)
+        return EXIT_OK
+    for request in page["permissions"]:
+        if console.quiet:
+            console.line(visible(request["request"]))
+        else:
+            _print(console, request)
+    if not page["permissions"] and not console.quiet:
+        console.note("nothing waits for an answer")
+    return EXIT_OK
+
+
+def _print(console: "Console", request: "Permission") -> None:
+    handle = visible(request["handle"])
+    waits = left(request.get("deadline"))
+    resolved = request.get("resolved")
+    state = answer_text(resolved) if resolved else f"waiting{', ' + waits if waits else ''}"
+    console.line(f"{handle}  {visible(request['request'])}  {visible(request['agent'])}  {state}")
+    console.line("  " + console.paint(asked_whole(request), "yellow"))
+    if not resolved:
+        console.line("  " + "   ".join(choice_names(request)))
+        console.line(f"  coachman answer {handle} allow|always|deny")

@@ -1,0 +1,82 @@
+"""``coachman profile``: what a run may touch."""
+
+from ..errors import UsageError
+from ..wire import EXIT_OK
+from .console import quoted
+from .options import Command, Option, nearest
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "profile list|explain [PROFILE]",
+    "List the profiles, or explain one down to the compiled policy.",
+    Option("-a --agent", "explain it for this agent", "AGENT"),
+    operands=(1, 2),
+    missing="say list, or explain PROFILE",
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Dispatch on the first operand."""
+    action, *rest = arguments.operands
+    if action == "list" and not rest:
+        return _list(console)
+    if action == "explain":
+        if not rest:
+            raise UsageError("cannot explain: name a profile", hint="coachman profile list")
+        return _explain(console, rest[0], arguments.text("agent"))
+    near = nearest(action, ["list", "explain"], 1)
+    raise UsageError(f"cannot profile {action!r}: say {near[0]}", hint=f"usage: {COMMAND.usage}")
+
+
+def _list(console: "Console") -> int:
+    page = console.client().profile.list()
+    if console.json:
+        console.document(page)
+        return EXIT_OK
+    for profile in page["profiles"]:
+        name = visible(profile["name"])
+        console.line(name if profile.get("available", True) else f"{name} (not in this version)")
+        if not console.quiet:
+            _facts(console, profile.get("facts") or {})
+    return EXIT_OK
+
+
+def _explain(console: "Console", name: str, agent: str | None) -> int:
+    explained = console.client().profile.explain(name, agent)
+    if console.json:
+        console.document(explained)
+        return EXIT_OK
+    console.line(visible(explained["profile"]))
+    _facts(console, explained["facts"])
+    if not console.quiet:
+        for part, value in explained["policy"].items():
+            _policy(console, part, value)
+    return EXIT_OK
+
+
+def _facts(console: "Console", facts: "Mapping[str, Any]") -> None:
+    for fact, meaning in facts.items():
+        console.line(f"  {visible(fact).replace('_', ' '):<13} {visible(meaning)}")
+
+
+def _policy(console: "Console", part: str, value: "Any") -> None:
+    if part == "argv" and isinstance(value, list):
+        console.line("  argv")
+        console.line("    " + " ".join(quoted(str(word)) for word in value))
+    elif isinstance(value, list):
+        console.line(f"  {visible(part)}")
+        for entry in value:
+            shown = (
+                " ".join(f"{k}={v}" for k, v in entry.items()) if isinstance(entry, dict) else entry
+            )
+            console.line(f"    {visible(shown)}")
+    else:
+        console.line(f"  {visible(part)}: {visible(value)}")

@@ -1,0 +1,56 @@
+"""``coachman status``: the daemon, its load, and whether it may start runs."""
+
+from ..wire import EXIT_OK
+from .durations import spoken
+from .options import Command
+from .render import size
+from .visible import visible
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..results import DaemonStatus
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command("status", "Tell how the daemon is; exits 69 when none is running.")
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Print the daemon's facts."""
+    status = console.client().daemon.status()
+    if console.json:
+        console.document(status)
+    elif not console.quiet:
+        for line in _lines(status):
+            console.line(line)
+    return EXIT_OK
+
+
+def _lines(status: "DaemonStatus") -> "Iterator[str]":
+    up = spoken(status["uptime_s"])
+    yield f"coachmand {visible(status['version'])}, pid {status['pid']}, up {up}"
+    yield f"  socket    {visible(status['socket'])}"
+    yield f"  state     {visible(status['state_dir'])}"
+    runs = [f"{count} {visible(state)}" for state, count in status["runs"].items() if count]
+    most = status["capacity"].get("max_active")
+    room = f" (at most {most} at once)" if most is not None else ""
+    yield f"  runs      {', '.join(runs) or 'none'}{room}"
+    storage = status["storage"]
+    reason = f": {visible(storage['reason'])}" if storage.get("reason") else ""
+    free = f", {size(storage['free_bytes'])} free" if storage.get("free_bytes") else ""
+    yield f"  storage   {visible(storage['state'])}{reason}{free}"
+    yield from _boundary(status)
+
+
+def _boundary(status: "DaemonStatus") -> "Iterator[str]":
+    boundary = status["boundary"]
+    bwrap = boundary.get("bwrap") or {}
+    if boundary["ok"]:
+        facts = f"{visible(bwrap.get('version') or '')} ({visible(bwrap.get('source') or '')})"
+        yield f"  boundary  ok: bubblewrap {facts}, {visible(bwrap.get('path') or '')}"
+        return
+    yield f"  boundary  unavailable: {visible(boundary.get('cause') or 'the probe failed')}"
+    if boundary.get("remedy"):
+        yield f"            {visible(boundary['remedy'])}"

@@ -1,0 +1,497 @@
+"""What the verbs print and how they exit, against a scripted daemon."""
+
+import base64
+import json
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from client_daemon import (
+    HANDLE,
+    ROOT,
+    RUN,
+    FakeDaemon,
+    FaultError,
+    Peer,
+    coachman,
+    command,
+    environment,
+    numbered,
+    streaming,
+)
+from client_samples import AGENTS, permission, result, summary
+
+import coachman as package
+from coachman.wire import OUTCOMES, exit_of_result
+
+STATUS = {
+    "version": "0.1.0",
+    "build": "b",
+    "instance": "i",
+    "pid": 42,
+    "uptime_s": 252.0,
+    "started_at": 0,
+    "socket": "/s/control.sock",
+    "state_dir": "/s",
+    "runs": {"active": 2, "queued": 0},
+    "capacity": {"max_active": 8, "active": 2, "queued": 0},
+    "storage": {"state": "ok", "free_bytes": 3 * 1024**3},
+    "boundary": {"ok": True, "bwrap": {"path": "/b", "version": "0.11.0", "source": "wheel"}},
+}
+
+
+def refusing(name: str, message: str, **data: object) -> Callable[..., dict[str, object]]:
+    def refuse(_params: object, _peer: Peer) -> dict[str, object]:
+        raise FaultError(name, message, **data)
+
+    return refuse
+
+
+def daemon_at(state_dir: Path, **handlers: object) -> FakeDaemon:
+    named = {name.replace("__", "."): handler for name, handler in handlers.items()}
+    return FakeDaemon(state_dir / "control.sock", named)  # type: ignore[arg-type]
+
+
+def test_status_is_read_at_a_glance(state_dir: Path) -> None:
+    """Status prints load, storage and boundary in a line each."""
+    with daemon_at(state_dir, daemon__status=STATUS):
+        done = coachman(state_dir, "status")
+
+    assert done.returncode == 0
+    assert done.stdout == (
+        "coachmand 0.1.0, pid 42, up 4m12s\n"
+        "  socket    /s/control.sock\n"
+        "  state     /s\n"
+        "  runs      2 active (at most 8 at once)\n"
+        "  storage   ok, 3.0 GiB free\n"
+        "  boundary  ok: bubblewrap 0.11.0 (wheel), /b\n"
+    )
+
+
+def test_json_is_the_result_of_the_call(state_dir: Path) -> None:
+    """With --json stdout is the daemon's answer, member for member."""
+    with daemon_at(state_dir, daemon__status=STATUS):
+        done = coachman(state_dir, "--json", "status")
+
+    assert json.loads(done.stdout) == STATUS
+    assert done.stderr == ""
+
+
+def test_without_a_daemon_verbs_exit_69(state_dir: Path) -> None:
+    """A verb that only looks starts nothing and says how to."""
+    done = coachman(state_dir, "status")
+
+    assert (done.returncode, done.stdout) == (69, "")
+    assert "no daemon listens" in done.stderr
+    assert "coachman daemon start" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "name"),
+    [
+        (["status"], 69, "DaemonNotRunning"),
+        (["stauts"], 64, "Usage"),
+        (["list", "--bogus"], 64, "Usage"),
+        (["wait"], 64, "Usage"),
+        (["wait", "x", "--timeout", "soon"], 64, "Usage"),
+        (["run", "--tied", "p"], 64, "Usage"),
+        (["run", "-C", "/nowhere", "p"], 64, "Usage"),
+    ],
+)
+def test_failures_are_one_document_too(
+    state_dir: Path, words: list[str], code: int, name: str
+) -> None:
+    """With --json a failure is exactly one document on stdout, complete in itself."""
+    done = coachman(state_dir, *words, "--json")
+    error = json.loads(done.stdout)["error"]
+
+    assert done.returncode == code
+    assert done.stdout.count("\n") == 1
+    assert set(error) == {
+        "name", "message", "hint", "retryable", "retry_after_s", "detail", "next",
+    }  # fmt: skip
+    assert (error["name"], error["message"][:7]) == (name, "cannot ")
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("NotFound", 66),
+        ("InternalError", 70),
+        ("BoundaryUnavailable", 71),
+        ("Degraded", 74),
+        ("Busy", 75),
+        ("Conflict", 76),
+        ("Denied", 77),
+    ],
+)
+def test_exit_codes_tell_errors_of_the_daemon(state_dir: Path, name: str, code: int) -> None:
+    """Each error of the wire has its exit code."""
+    with daemon_at(
+        state_dir, run__get=refusing(name, "cannot show: no", next=[["coachman", "x y"]])
+    ):
+        done = coachman(state_dir, "show", "k7q3x")
+
+    assert done.returncode == code
+    assert done.stderr == "cannot show: no\n  next: coachman 'x y'\n"
+
+
+def test_an_unknown_verb_names_three(state_dir: Path) -> None:
+    """A mistyped verb gets the nearest three and exits 64."""
+    done = coachman(state_dir, "cancle")
+
+    assert done.returncode == 64
+    assert "near it: cancel, " in done.stderr
+    assert done.stderr.split("near it: ")[1].split("\n")[0].count(",") == 2
+
+
+def test_aliases_are_the_verbs_they_stand_for(state_dir: Path) -> None:
+    """`ps` lists, as docker users expect."""
+    with daemon_at(state_dir, run__list={"runs": [], "older": 3}):
+        done = coachman(state_dir, "ps")
+
+    assert done.stdout == "no runs · 3 older: coachman list -a\n"
+
+
+def test_list_has_what_needs_attention_first(state_dir: Path) -> None:
+    """The table has a row a run, waiting ones first, with what they ask."""
+    asking = summary(
+        handle="p0c4e",
+        task="flaky",
+        state="waiting",
+        attention={"kind": "permission", "question": "npm i\x1b[2J", "tool": {"name": "Bash"}},
+    )
+    page = {
+        "runs": [summary(tokens=None, cost_usd=None, created_at=0, started_at=0), asking],
+        "older": 37,
+    }
+    with daemon_at(state_dir, run__list=page):
+        done = coachman(state_dir, "list")
+    lines = done.stdout.splitlines()
+
+    assert lines[0].split() == "RUN TASK AGENT STATE AGE TOKENS COST CHANGES NOW".split()
+    assert lines[1].startswith("p0c4e  flaky   claude  needs you")
+    assert lines[1].endswith("81k  $0.42  +120 -14  Bash: npm i\\x1b[2J")
+    assert lines[2].startswith("k7q3x  parser  claude  working")
+    assert lines[2].endswith("–      –  +120 -14  cargo test")
+    assert lines[3] == "1 needs a look · 37 older: coachman list -a"
+
+
+def test_list_passes_its_filters_on(state_dir: Path) -> None:
+    """Filters become parameters of the call."""
+    words = ["--state", "active,waiting", "-l", "a=b", "--here", "--limit", "5", "-a"]
+    with daemon_at(state_dir, run__list={"runs": [summary()], "older": 0}) as daemon:
+        done = coachman(state_dir, "list", "-q", *words)
+
+    assert done.stdout == "k7q3x\n"
+    assert daemon.params("run.list") == [
+        {
+            "state": ["active", "waiting"],
+            "labels": {"a": "b"},
+            "here": str(state_dir),
+            "limit": 5,
+            "all": True,
+        }
+    ]
+
+
+def test_list_answers_from_the_files_without_a_daemon(state_dir: Path) -> None:
+    """Without a daemon the state directory is read, and the answer is marked stale."""
+    run = state_dir / "runs" / RUN
+    run.mkdir(parents=True)
+    (run / "request.json").write_text(
+        '{"format": 1, "task": "parser", "agent": "demo", "prompt": "p"}'
+    )
+    (state_dir / "live").mkdir()
+    (state_dir / "live" / RUN).touch()
+    ended = state_dir / "runs" / "261129-220418-m2x9d"
+    ended.mkdir()
+    (ended / "request.json").write_text('{"format": 1, "task": "flaky", "agent": "demo"}')
+    (ended / "result.json").write_text('{"format": 1, "outcome": "failed", "ended_at": 5}')
+    done = coachman(state_dir, "list", "--json")
+    page = json.loads(done.stdout)
+
+    assert done.returncode == 0
+    assert page["stale"] is True
+    rows = {row["handle"]: (row["task"], row["state"], row["outcome"]) for row in page["runs"]}
+    assert rows == {"k7q3x": ("parser", "unknown", None), "m2x9d": ("flaky", "ended", "failed")}
+    assert "maybe stale" in coachman(state_dir, "list").stderr
+
+
+def test_a_result_is_message_verdict_and_evidence(state_dir: Path) -> None:
+    """The final message comes first, then the verdict, the changed files and the evidence."""
+    with daemon_at(state_dir, run__result=result()):
+        done = coachman(state_dir, "result", HANDLE)
+
+    assert done.returncode == 0
+    assert done.stdout == (
+        "All done.\n\n"
+        "k7q3x succeeded after 4m12s\n"
+        "  work: 1 file, coachman diff k7q3x      81k tokens, $0.42\n"
+        "  M a.py\n"
+        f"  evidence: /state/runs/{RUN}\n"
+    )
+
+
+def test_a_failed_result_says_why_and_what_next(state_dir: Path) -> None:
+    """A failure names its cause, what is kept and the next commands."""
+    failed = result(outcome="failed", final_message="", error="the model API answered 401")
+    with daemon_at(state_dir, run__result=failed):
+        done = coachman(state_dir, "result", HANDLE)
+
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[:3] == [
+        "k7q3x failed after 4m12s: the model API answered 401",
+        "  work kept: 1 file, coachman diff k7q3x      81k tokens, $0.42",
+        "  next: coachman log k7q3x; coachman show k7q3x",
+    ]
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_exit_code_tells_the_outcome(state_dir: Path, outcome: str) -> None:
+    """`wait` exits with the code of the outcome that it met."""
+    run = {"run": RUN, "handle": HANDLE, "state": "ended", "outcome": outcome, "met": "ended"}
+    with daemon_at(state_dir, run__wait={"met": "ended", "runs": [run]}):
+        done = coachman(state_dir, "wait", HANDLE)
+
+    assert done.returncode == exit_of_result(outcome, None)
+    assert done.stdout == f"k7q3x  {outcome.replace('_', ' ')}\n"
+
+
+@pytest.mark.parametrize(
+    ("met", "runs", "code"),
+    [
+        ("attention", [{"met": "attention"}], 10),
+        ("timeout", [{"met": None}], 11),
+        ("ended", [{"outcome": "succeeded"}, {"outcome": "succeeded"}], 0),
+        ("ended", [{"outcome": "refused"}, {"outcome": "refused"}], 2),
+        ("ended", [{"outcome": "succeeded"}, {"outcome": "refused"}], 1),
+    ],
+)
+def test_wait_has_one_code_for_all(
+    state_dir: Path, met: str, runs: list[dict[str, object]], code: int
+) -> None:
+    """Attention is 10, its own timeout 11; several runs share a code or make it 1."""
+    rows = [{"run": RUN, "handle": HANDLE, "state": "active", **run} for run in runs]
+    with daemon_at(state_dir, run__wait={"met": met, "runs": rows}) as daemon:
+        done = coachman(state_dir, "wait", "a", "b", "--until", "attention", "--timeout", "1m")
+    (params,) = daemon.params("run.wait")
+
+    assert done.returncode == code
+    assert params["runs"] == ["a", "b"]
+    assert 0 < params["timeout_s"] <= 60
+
+
+def test_wait_asks_again_when_the_daemon_restarts(state_dir: Path) -> None:
+    """A wait that loses its daemon is put to the next one."""
+    answers = iter([True, False])
+
+    def wait(_params: object, peer: Peer) -> dict[str, object]:
+        if next(answers):
+            peer.hang_up()
+        run = {"run": RUN, "handle": HANDLE, "state": "ended", "outcome": "succeeded"}
+        return {"met": "ended", "runs": [run]}
+
+    with daemon_at(state_dir, run__wait=wait) as daemon:
+        done = coachman(state_dir, "wait", HANDLE)
+
+    assert done.returncode == 0
+    assert len(daemon.params("run.wait")) == 2
+
+
+def test_a_patch_is_printed_byte_for_byte(state_dir: Path) -> None:
+    """Pages are put together, and bytes that are no UTF-8 arrive as they are."""
+    pages = iter(
+        [
+            {"patch": "one\r\n", "files": [], "truncated": True, "next_offset": 5},
+            {"patch_b64": base64.b64encode(b"\xff\x00two\n").decode(), "files": []},
+        ]
+    )
+    with daemon_at(state_dir, run__diff=lambda _params, _peer: next(pages)) as daemon:
+        done = subprocess.run(
+            command("diff", "parser"),
+            capture_output=True,
+            cwd=state_dir,
+            env=environment(state_dir),
+            check=True,
+        )
+
+    assert done.stdout == b"one\r\n\xff\x00two\n"
+    assert [p.get("offset") for p in daemon.params("run.diff")] == [None, 5]
+
+
+def test_permissions_show_the_whole_question(state_dir: Path) -> None:
+    """A command is shown whole and visible, with numbered choices."""
+    page = {"permissions": [permission(question="rm -rf /\nnpm \x1b[8mx", deadline=None)]}
+    with daemon_at(state_dir, permission__list=page):
+        done = coachman(state_dir, "permissions")
+
+    assert done.stdout == (
+        "k7q3x  p1  claude  waiting\n"
+        "  Bash: rm -rf /\n"
+        "      npm \\x1b[8mx\n"
+        "  1 Allow once   2 Allow always   3 Reject\n"
+        "  coachman answer k7q3x allow|always|deny\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "choice"),
+    [
+        ("allow", {"kind": "allow_once"}),
+        ("always", {"kind": "allow_always"}),
+        ("deny", {"kind": "reject_once"}),
+        ("reject_always", {"kind": "reject_always"}),
+        ("2", {"option": "ever"}),
+        ("nope", {"option": "nope"}),
+    ],
+)
+def test_a_choice_is_a_kind_a_number_or_an_id(
+    state_dir: Path, typed: str, choice: dict[str, str]
+) -> None:
+    """`answer` takes what the question showed."""
+    answered = {"request": "p1", "run": RUN, "option": "once", "kind": "allow_once"}
+    with daemon_at(
+        state_dir,
+        permission__list={"permissions": [permission()]},
+        permission__answer=answered,
+    ) as daemon:
+        done = coachman(state_dir, "answer", HANDLE, typed)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "k7q3x  allow once\n"
+    assert daemon.params("permission.answer") == [{"request": "p1", "run": RUN, **choice}]
+
+
+def test_an_impossible_choice_lists_the_choices(state_dir: Path) -> None:
+    """A choice that is not offered is refused with those that are."""
+    with daemon_at(state_dir, permission__list={"permissions": [permission()]}):
+        done = coachman(state_dir, "answer", HANDLE, "7")
+
+    assert done.returncode == 64
+    assert "1 Allow once, 2 Allow always, 3 Reject" in done.stderr
+
+
+def test_an_option_cannot_take_the_meaning_of_a_word(state_dir: Path) -> None:
+    """An agent that names an option 'allow' does not change what 'allow' means."""
+    tricky = [{"id": "allow", "kind": "allow_always", "name": "x"}]
+    with daemon_at(
+        state_dir,
+        permission__list={"permissions": [permission(options=tricky)]},
+        permission__answer={"request": "p1", "run": RUN, "option": None, "kind": "allow_once"},
+    ) as daemon:
+        coachman(state_dir, "answer", HANDLE, "allow")
+
+    assert daemon.params("permission.answer")[0].get("kind") == "allow_once"
+
+
+def test_who_answered_is_told_when_nothing_waits(state_dir: Path) -> None:
+    """An answer that came too late exits 76 and names who was quicker."""
+    settled = permission(
+        state="resolved",
+        resolved={"option": "once", "kind": "allow_once", "by": {"user": "ann", "pid": 7}},
+    )
+
+    def listed(params: dict[str, object], _peer: Peer) -> dict[str, object]:
+        return {"permissions": [] if params.get("pending") else [settled]}
+
+    with daemon_at(state_dir, permission__list=listed):
+        done = coachman(state_dir, "answer", HANDLE, "deny")
+
+    assert done.returncode == 76
+    assert "allow once, by ann (pid 7)" in done.stderr
+
+
+def test_cancel_is_idempotent(state_dir: Path) -> None:
+    """A run that ended already is no error."""
+    runs = [
+        {"run": RUN, "handle": HANDLE, "state": "stopping", "already": False},
+        {"run": RUN, "handle": "m2x9d", "state": "ended", "already": True},
+    ]
+    with daemon_at(state_dir, run__cancel={"runs": runs}):
+        done = coachman(state_dir, "stop", HANDLE, "m2x9d")
+
+    assert (done.returncode, done.stdout) == (0, "k7q3x  stopping\nm2x9d  already ended\n")
+
+
+def test_tail_merges_text_and_has_one_line_a_tool(state_dir: Path) -> None:
+    """Chunks become text, a tool one line, a question all of itself."""
+    events = numbered(
+        {"type": "agent.message_chunk", "message_id": "a", "text": "Hel"},
+        {"type": "agent.message_chunk", "message_id": "a", "text": "lo\x1b"},
+        {
+            "type": "tool.call",
+            "tool_call_id": "t",
+            "name": "Bash",
+            "title": "npm i",
+            "status": "pending",
+        },
+        {"type": "tool.call_update", "tool_call_id": "t", "status": "completed"},
+        {
+            "type": "permission.requested",
+            **{k: permission()[k] for k in ("request", "question", "tool", "options")},
+        },
+        {
+            "type": "permission.resolved",
+            "request": "p1",
+            "kind": "allow_once",
+            "by": {"resolver": "policy"},
+        },
+        {"type": "agent.future_thing", "x": 1},
+    )
+    with daemon_at(
+        state_dir, run__get=summary(), run__result=result(), event__subscribe=streaming(events)
+    ):
+        done = coachman(state_dir, "tail", HANDLE)
+
+    assert done.returncode == 0
+    assert done.stdout == (
+        "Hello\\x1b\n"
+        "  > Bash: npm i\n"
+        "  ? Bash: npm i left-pad\n"
+        "    1 Allow once, 2 Allow always, 3 Reject: coachman answer k7q3x …\n"
+        "  = allow once, by policy\n"
+    )
+    assert done.stderr.startswith("k7q3x succeeded after 4m12s\n")
+
+
+def test_tail_as_json_is_closed_by_its_end(state_dir: Path) -> None:
+    """Each event is a line as it came, and the last line says that the stream ended."""
+    events = numbered({"type": "agent.message_chunk", "text": "\u009b"}, {"type": "run.ended"})
+    with daemon_at(state_dir, run__get=summary(), event__subscribe=streaming(events)) as daemon:
+        done = coachman(state_dir, "tail", "--json", "--after", "1", "@")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert lines[:-1] == events[1:]
+    assert lines[-1] == {
+        "type": "stream.ended", "last_seq": 2, "reason": "run_ended", "run": RUN,
+    }  # fmt: skip
+    assert daemon.params("run.get") == [{"run": "@", "dir": str(state_dir)}]
+
+
+def test_agents_lists_what_is_installed(state_dir: Path) -> None:
+    """The table tells name, whether it is installed, version and place."""
+    with daemon_at(state_dir, agent__list=AGENTS):
+        done = coachman(state_dir, "agents")
+
+    assert done.stdout.splitlines() == [
+        "AGENT  INSTALLED  VERSION  PATH",
+        "demo   yes        0.1.0",
+    ]
+
+
+def test_colours_are_for_terminals(state_dir: Path) -> None:
+    """Pipes get none; --color always does."""
+    with daemon_at(state_dir, run__list={"runs": [summary()], "older": 0}):
+        assert "\x1b" not in coachman(state_dir, "list").stdout
+        assert "\x1b[1mRUN" in coachman(state_dir, "list", "--color", "always").stdout
+
+
+def test_the_version_is_that_of_the_distribution(state_dir: Path) -> None:
+    """`coachman version` is what pyproject.toml says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert package.__version__ == project["version"]
+    assert coachman(state_dir, "version").stdout == f"coachman {project['version']}\n"
