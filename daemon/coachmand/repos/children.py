@@ -1,6 +1,5 @@
 """One operation in one forked, confined child."""
 
-import ctypes
 import json
 import os
 import resource
@@ -15,13 +14,11 @@ from attrs import define, field
 from coachmand.repos.deletion import delete_tree
 from coachmand.repos.errors import CRASHED, FAILED, TIMED_OUT, RepoError
 from coachmand.repos.landlock import confine
+from coachmand.repos.lineage import die_with_parent, forbid_tracing
 from coachmand.repos.operations import OPERATIONS, Operation
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _OPEN_FILES = 4096
 _SCRATCH_PREFIX = "coachman-git-"
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @define
@@ -105,10 +102,7 @@ def _be_child(operation: Operation, name: str, params: dict[str, Any], writing: 
 
 
 def _shed_parent() -> None:
-    parent = os.getppid()
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
+    die_with_parent()
     nowhere = os.open(os.devnull, os.O_RDWR)
     # Nothing that a library prints may end up in the worker's own protocol.
     os.dup2(nowhere, sys.stdin.fileno())
@@ -137,7 +131,7 @@ def _failure(error: RepoError) -> dict[str, Any]:
 
 def limit_process() -> None:
     """Limits that every child inherits: no core dumps, no tracing, enough descriptors."""
-    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    forbid_tracing()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)

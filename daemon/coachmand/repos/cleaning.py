@@ -32,7 +32,9 @@ class Rules:
         config = self.repo.config
         self.modes = opening.is_true(config, "core.filemode", True)
         self.links = opening.is_true(config, "core.symlinks", True)
-        self._converts = _autocrlf(config) or Path(common_dir, "info", "attributes").is_file()
+        self._converts = (
+            opening.converts_line_ends(config) or Path(common_dir, "info", "attributes").is_file()
+        )
         self._index_read = False
 
     def track(self, tree: bytes | None) -> None:
@@ -131,12 +133,6 @@ def _write(file: Path, content: bytes) -> None:
     for each in reversed(missing):
         each.mkdir()
     file.write_bytes(content)
-
-
-def _autocrlf(config: Any) -> bool:
-    if "core.autocrlf" not in config:
-        return False
-    return str(config["core.autocrlf"]).lower() not in ("false", "no", "off", "0")
 
 
 def _legible(path: bytes) -> str:

@@ -48,3 +48,10 @@ def is_true(config: Any, name: str, default: bool) -> bool:
         return bool(config.get_bool(name)) if name in config else default
     except (KeyError, ValueError, pygit2.GitError):
         return default
+
+
+def converts_line_ends(config: Any) -> bool:
+    """Whether files differ from their blobs without any attribute that says so."""
+    if "core.autocrlf" not in config:
+        return False
+    return str(config["core.autocrlf"]).lower() not in ("false", "no", "off", "0")

@@ -204,7 +204,12 @@ class TreeReader:
         if not stat.S_ISREG(status.st_mode):
             self._leave_out(path, "it is neither a file nor a link")
             return None
-        oid = self._store_file(descriptor, name, path)
+        facts = facts_of(status)
+        oid = self.cache.find(path, facts)
+        if oid:
+            self.cache.remember(path, facts, oid)
+        else:
+            oid = self._store_file(descriptor, name, path)
         if oid is None:
             return tracked
         return stored_mode(self.rules, status.st_mode, tracked and tracked[0]), oid
@@ -216,7 +221,7 @@ class TreeReader:
             return None
         try:
             facts = facts_of(os.fstat(descriptor))
-            oid = self.cache.find(path, facts) or self._store_content(descriptor, path, facts[1])
+            oid = self._store_content(descriptor, path, facts[1])
         finally:
             os.close(descriptor)
         if oid:

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pygit2
-from pygit2.enums import CheckoutStrategy
 
-from coachmand.repos import beneath, formats, objects, opening
+from coachmand.repos import beneath, checkouts, formats, opening
 from coachmand.repos.deletion import delete_tree
 from coachmand.repos.errors import EXISTS, UNKNOWN_REVISION, WORKTREE_MOVED, RepoError
 from coachmand.repos.serial import serialized
 from coachmand.repos.snapshots import CACHE_NAME, check_entry
-from coachmand.repos.statcache import StatCache, facts_of
 
 LOCK_REASON = "a coachman task works here; remove it with `coachman task remove`\n"
 _BUILDING = "coachman-entry-"
@@ -49,8 +47,8 @@ def check_out(*, common: str, admin_dir: str, tree_path: str, commit: str) -> No
     check_entry(admin_dir, tree_path)
     repo = opening.open_admin(admin_dir, common)
     tree = _supported_tree(repo, common, commit)
-    repo.checkout_tree(repo[commit], strategy=CheckoutStrategy.FORCE)
-    _prime_cache(repo, admin_dir, tree_path, tree)
+    cache = checkouts.fill(repo, common, admin_dir, tree_path, tree)
+    cache.save(Path(admin_dir, CACHE_NAME))
 
 
 def remove_entry(*, common: str, admin_dir: str, tree_path: str) -> None:
@@ -123,13 +121,3 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
     except OSError:
         return
-
-
-def _prime_cache(repo: Any, admin_dir: str, tree_path: str, tree: bytes) -> None:
-    """Note what was just written, so that the first snapshot reads only what changed."""
-    cache = StatCache()
-    root = beneath.raw(tree_path)
-    for path, (mode, oid) in objects.all_entries(repo, tree):
-        if mode in (objects.FILE, objects.PROGRAM):
-            cache.remember(path, facts_of(os.lstat(root + b"/" + path)), oid)
-    cache.save(Path(admin_dir, CACHE_NAME))
