@@ -25,6 +25,8 @@ SOAK_ROUNDS = 20 if IN_CI else 100
 
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
+from daemon_process import DaemonProcess, make_repository  # noqa: E402 - found through sys.path
+
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("local", deadline=None)
 settings.load_profile("ci" if IN_CI else "local")
@@ -124,3 +126,18 @@ def eventually_async() -> Callable[..., Awaitable[object]]:
         pytest.fail(f"{condition.__qualname__} did not hold within {within_s} s")
 
     return wait
+
+
+@pytest.fixture
+def daemon(state_dir: Path) -> Iterator[DaemonProcess]:
+    """A running daemon of its own; what it started is ended with the test."""
+    process = DaemonProcess(state_dir)
+    process.start()
+    yield process
+    process.tidy()
+
+
+@pytest.fixture
+def repo(state_dir: Path) -> Path:
+    """A repository with one commit, beside the daemon's state."""
+    return make_repository(state_dir / "repo")

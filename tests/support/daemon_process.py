@@ -1,0 +1,187 @@
+"""A real daemon in a state directory of its own, for tests through socket and command line."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import coachman
+
+READY_LIMIT_S = 20.0
+STOP_LIMIT_S = 10.0
+COMMAND_LIMIT_S = 90.0
+BIN = Path(sys.executable).parent
+GIT_ENVIRONMENT = {
+    "GIT_AUTHOR_NAME": "Tester",
+    "GIT_AUTHOR_EMAIL": "tester@example.invalid",
+    "GIT_COMMITTER_NAME": "Tester",
+    "GIT_COMMITTER_EMAIL": "tester@example.invalid",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+}
+
+
+def git(directory: Path, *arguments: str) -> str:
+    """Run the system's git; its stdout, stripped."""
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=directory,
+        env={**os.environ, **GIT_ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def make_repository(path: Path) -> Path:
+    """A small repository with one commit."""
+    path.mkdir(parents=True)
+    git(path, "init", "-q", "-b", "main")
+    (path / "a.txt").write_text("first\n")
+    (path / "sub").mkdir()
+    (path / "sub" / "b.txt").write_text("second\n")
+    git(path, "add", ".")
+    git(path, "commit", "-q", "-m", "first")
+    return path
+
+
+class DaemonProcess:
+    """One coachmand, started, killed and started again; ``env`` is added to its environment."""
+
+    def __init__(self, root: Path, env: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self.state = root / "state"
+        self.home = root / "home"
+        self.home.mkdir(exist_ok=True)
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "HOME": str(self.home),
+            "COACHMAN_STATE_DIR": str(self.state),
+            "COACHMAN_AUTOSTART": "0",
+            **(env or {}),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def socket(self) -> str:
+        return str(self.state / "control.sock")
+
+    @property
+    def log(self) -> str:
+        """What the daemons of this directory logged."""
+        return (self.root / "daemon.log").read_text(errors="replace")
+
+    def start(self) -> "DaemonProcess":
+        """Start and wait until it answers."""
+        reader, writer = os.pipe()
+        with (self.root / "daemon.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-m", "coachmand", "--ready-fd", str(writer)],
+                env=self.env,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(writer,),
+                start_new_session=True,
+            )
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            ready, _, _ = select.select([pipe], [], [], READY_LIMIT_S)
+            answer = json.loads(pipe.readline() or b"{}") if ready else {}
+        if not answer.get("ready"):
+            raise AssertionError(f"the daemon did not start: {answer}\n{self.log[-4000:]}")
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL: it has no moment to tidy up."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(STOP_LIMIT_S)
+
+    def stop(self) -> int:
+        """SIGTERM, which detaches; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_LIMIT_S)
+
+    def restart(self) -> None:
+        """Kill it and start another one on the same state."""
+        self.kill()
+        self.start()
+
+    def client(self) -> coachman.Client:
+        """A new connection."""
+        return coachman.connect(self.socket)
+
+    def cli(
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the installed command line to its end."""
+        done = subprocess.run(
+            [str(BIN / "coachman"), *arguments],
+            cwd=cwd or self.root,
+            env={**self.env, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            timeout=COMMAND_LIMIT_S,
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+        )
+
+    def spawn(self, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+        """Start the command line; the caller waits for it."""
+        return subprocess.Popen(
+            [str(BIN / "coachman"), *arguments],
+            cwd=cwd or self.root,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def events(self, run: str) -> list[dict[str, Any]]:
+        """A run's journal as it lies on disk."""
+        lines = (self.state / "runs" / run / "events.ndjson").read_bytes().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def keepers(self) -> list[int]:
+        """The pids that keepers of this state directory wrote down and that still live."""
+        found = []
+        for path in self.state.glob("runs/*/attempts/*/keeper.json"):
+            pid = json.loads(path.read_bytes()).get("pid")
+            if pid and _is_keeper(pid):
+                found.append(pid)
+        return found
+
+    def tidy(self) -> None:
+        """End everything that was started here."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        for pid in self.keepers():
+            os.kill(pid, signal.SIGKILL)
+        ends = time.monotonic() + STOP_LIMIT_S
+        while self.keepers() and time.monotonic() < ends:
+            time.sleep(0.02)
+
+
+def _is_keeper(pid: int) -> bool:
+    """Whether ``pid`` is a keeper still, neither a zombie nor another process by now."""
+    try:
+        return b"keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
