@@ -59,6 +59,8 @@ COPIES = (
     ".config/opencode/opencode.jsonc",
     ".local/share/opencode/auth.json",
 )
+# It exits before a pipe has taken more than 128 KiB, so the export goes by a file.
+EXPORT = 'f="${TMPDIR:-/tmp}/export.json"; "$0" export "$1" >"$f" && cat "$f"'
 EXPORT_LIMIT_S = 20.0
 COST_DIGITS = 9
 
@@ -70,9 +72,42 @@ def _launch(request: AgentRequest) -> LaunchPlan:
         argv=("{executable}", "acp"),
         env={"OPENCODE_CONFIG_CONTENT": config, **switches},
         seeds=tuple(Seed(path, source=path) for path in COPIES),
-        epilogue=("{executable}", "export", "{session}"),
+        epilogue=("/bin/sh", "-c", EXPORT, "{executable}", "{session}"),
         epilogue_limit_s=EXPORT_LIMIT_S,
     )
+
+
+class _Cache(msgspec.Struct):
+    read: float = 0
+    write: float = 0
+
+
+class _Tokens(msgspec.Struct):
+    input: float = 0
+    output: float = 0
+    reasoning: float = 0
+    cache: _Cache = msgspec.field(default_factory=_Cache)
+
+
+class _Info(msgspec.Struct, rename={"parent": "parentID"}):
+    role: str
+    id: str
+    parent: str | None = None
+    cost: float = 0
+    tokens: _Tokens = msgspec.field(default_factory=_Tokens)
+
+
+class _Part(msgspec.Struct, rename={"call": "callID"}):
+    call: str | None = None
+
+
+class _Message(msgspec.Struct):
+    info: _Info
+    parts: list[_Part] = []
+
+
+class _Export(msgspec.Struct):
+    messages: list[_Message]
 
 
 def read_export(output: bytes, part: Conversed) -> Usage | None:
@@ -81,53 +116,39 @@ def read_export(output: bytes, part: Conversed) -> Usage | None:
     The request for a session's title is in no message, so it is not counted.
     """
     try:
-        session = msgspec.json.decode(output)
-        messages = [message for message in session["messages"] if "info" in message]
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+        messages = msgspec.json.decode(output, type=_Export).messages
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    answers = [
-        message["info"]
-        for message in messages[_begin(messages, part) :]
-        if message["info"].get("role") == "assistant"
-    ]
-    counters = _counters([answer.get("tokens") or {} for answer in answers])
+    infos = [message.info for message in messages[_begin(messages, part) :]]
+    answers = [info for info in infos if info.role == "assistant"]
+    counters = _counters([answer.tokens for answer in answers])
     # Steps that were cancelled or failed report nothing: that is unknown, not zero.
     if not counters["total"]:
         return None
-    cost = sum(float(answer.get("cost") or 0.0) for answer in answers)
-    return Usage(counters, round(cost, COST_DIGITS))
+    return Usage(counters, round(sum(answer.cost for answer in answers), COST_DIGITS))
 
 
-def _counters(tokens: list[dict[str, Any]]) -> dict[str, int]:
-    caches = [step.get("cache") or {} for step in tokens]
+def _counters(steps: list[_Tokens]) -> dict[str, int]:
     counters = {
-        "input": sum(count(step.get("input")) for step in tokens)
-        + sum(count(cache.get("write")) for cache in caches),
-        "cached_input": sum(count(cache.get("read")) for cache in caches),
-        "output": sum(count(step.get("output")) for step in tokens),
-        "reasoning": sum(count(step.get("reasoning")) for step in tokens),
+        "input": sum(count(step.input) + count(step.cache.write) for step in steps),
+        "cached_input": sum(count(step.cache.read) for step in steps),
+        "output": sum(count(step.output) for step in steps),
+        "reasoning": sum(count(step.reasoning) for step in steps),
     }
     return counters | {"total": sum(counters.values())}
 
 
-def _begin(messages: list[dict[str, Any]], part: Conversed) -> int:
+def _begin(messages: list[_Message], part: Conversed) -> int:
     """The index of the first message that belongs to this conversation."""
     if not part.resumed:
         return 0
-    for message in messages:
-        if _is_first(message, part):
-            parent = message["info"].get("parentID")
-            ids = [other["info"].get("id") for other in messages]
-            return ids.index(parent) if parent in ids else messages.index(message)
-    users = [n for n, message in enumerate(messages) if message["info"].get("role") == "user"]
+    for at, message in enumerate(messages):
+        calls = [piece.call for piece in message.parts if piece.call]
+        if message.info.id == part.first_message or part.first_tool_call in calls:
+            ids = [other.info.id for other in messages]
+            return ids.index(message.info.parent) if message.info.parent in ids else at
+    users = [at for at, message in enumerate(messages) if message.info.role == "user"]
     return users[-part.prompts] if len(users) >= part.prompts else len(messages)
-
-
-def _is_first(message: dict[str, Any], part: Conversed) -> bool:
-    if part.first_message is not None and message["info"].get("id") == part.first_message:
-        return True
-    calls = [piece.get("callID") for piece in message.get("parts") or []]
-    return part.first_tool_call is not None and part.first_tool_call in calls
 
 
 OPENCODE = AcpAgent(

@@ -75,8 +75,10 @@ class Bench:
             known = [a.session for a in drive.actions if isinstance(a, SessionKnown)]
             if not known:
                 return None
-            command = [self.executable, "export", known[0]]
-            done = subprocess.run(command, cwd=self.work, env=env, capture_output=True, check=False)
+            words = {"{executable}": self.executable, "{session}": known[0]}
+            command = [words.get(word, word) for word in plan.epilogue]
+            scratch = {**env, "TMPDIR": str(self.home)}
+            done = subprocess.run(command, env=scratch, stdout=subprocess.PIPE, check=False)
             return done.stdout.decode() if done.returncode == 0 else None
 
         drive.run(scenario["prompts"], export)

@@ -1,0 +1,115 @@
+"""Any program as an agent: prompt in, output out, exit status as the verdict."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents_driver import Drive
+from agents_replay import ended, events_of, stdin_of, text_of
+from coachman_adapters import ADAPTERS
+from coachman_adapters.command import CommandConversation
+from coachman_adapters.conversation import (
+    AgentRequest,
+    Cancel,
+    CloseStdin,
+    Ending,
+    Prompt,
+    TurnEnded,
+    Write,
+)
+
+COMMAND = ADAPTERS["command"]
+
+
+def drive(tmp_path: Path, script: str, prompt: str = "") -> Drive:
+    argv = (sys.executable, "-I", "-S", "-c", script)
+    request = AgentRequest(cwd=str(tmp_path), home=str(tmp_path), argv=argv)
+    work = tmp_path / "work"
+    work.mkdir()
+    plan = COMMAND.plan(request)
+    drive = Drive(COMMAND.converse(request), plan.argv, cwd=work, env=os.environ)
+    drive.run([prompt])
+    return drive
+
+
+def test_the_prompt_is_stdin_and_stdout_the_message(tmp_path: Path) -> None:
+    """The program reads the prompt up to EOF; what it prints is one message."""
+    script = "import sys; print(sys.stdin.read().upper()); print('last', end='')"
+
+    ran = drive(tmp_path, script, "do\nit")
+
+    assert stdin_of(ran.actions) == b"do\nit"
+    assert text_of(ran.actions) == "DO\nIT\nlast"
+    assert {event.members["message_id"] for event in events_of(ran.actions)} == {"stdout"}
+    assert ended(ran.actions) == [TurnEnded("end_turn")]
+
+
+def test_an_empty_prompt_is_just_the_end_of_stdin(tmp_path: Path) -> None:
+    """A program without a prompt does not wait for one."""
+    ran = drive(tmp_path, "import sys; print(len(sys.stdin.read()))")
+
+    assert text_of(ran.actions) == "0\n"
+
+
+def test_a_failing_program_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    """A non-zero exit ends the turn with an error that quotes stderr."""
+    ran = drive(tmp_path, "import sys; print('half'); sys.exit('no such file')")
+
+    [over] = ended(ran.actions)
+    assert over.stop_reason == "error"
+    assert over.error["message"] == (
+        "the program exited with code 1 before its turn ended: no such file"
+    )
+    assert text_of(ran.actions) == "half\n"
+
+
+@pytest.mark.parametrize("ending", [Ending(0, None), Ending(None, 15), Ending(3, None)])
+def test_a_cancelled_program_ended_by_the_cancel(ending: Ending) -> None:
+    """After a cancel any end confirms it; stdin is closed, and nothing is written."""
+    conversation = CommandConversation()
+
+    assert conversation.intend(Cancel()) == [CloseStdin()]
+    assert conversation.intend(Prompt(1, "late")) == []
+    assert conversation.finish(ending) == [TurnEnded("cancelled")]
+
+
+def test_the_prompt_is_fed_once() -> None:
+    """A bounded program takes one prompt."""
+    conversation = CommandConversation()
+
+    assert conversation.start() == conversation.expire("any") == []
+    assert conversation.intend(Prompt(1, "a")) == [Write(b"a"), CloseStdin()]
+    assert conversation.intend(Prompt(2, "b")) == conversation.intend(Cancel()) == []
+
+
+def test_output_is_text_whatever_its_bytes() -> None:
+    """Broken UTF-8 is replaced; lines of any length are split into events."""
+    conversation = CommandConversation()
+
+    actions = conversation.receive(b"\xff\xfe\r\n" + b"x" * 1_000_000 + b"\n")
+
+    assert text_of(actions) == "\ufffd\ufffd\n" + "x" * 1_000_000 + "\n"
+    assert max(len(event.members["text"]) for event in events_of(actions)) <= 32 * 1024
+
+
+def test_a_snapshot_continues_inside_a_line() -> None:
+    """Restored in the middle of a line, the output goes on as one."""
+    first, second = CommandConversation(), CommandConversation()
+    first.intend(Prompt(1, ""))
+    first.receive(b"one\ntw")
+    second.restore(json.loads(json.dumps(first.snapshot())))
+
+    actions = second.receive(b"o\nrest") + second.finish(Ending(0, None))
+
+    assert text_of(actions) == "two\nrest"
+    assert second.intend(Prompt(1, "again")) == []
+    assert events_of(actions)[0].span.offset == 4
+
+
+def test_a_command_without_a_program_is_refused() -> None:
+    """The plan says what is missing."""
+    with pytest.raises(ValueError, match="name the program"):
+        COMMAND.plan(AgentRequest(cwd="/workspace", home="/home/agent"))

@@ -1,0 +1,70 @@
+"""The real opencode, outside any sandbox, driven by its adapter against the scripted model."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from agents_driver import Drive
+from agents_model import ModelServer
+from agents_replay import ended, text_of
+from coachman_adapters.conversation import AgentRequest, TurnEnded, Usage
+
+pytestmark = pytest.mark.real_agent
+
+
+def recorder() -> ModuleType:
+    """The recorder's bench, which is how recordings are made too."""
+    path = Path(__file__).parent / "record.py"
+    spec = importlib.util.spec_from_file_location("agents_record", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def drive(agents_dir: Path, tmp_path: Path, model: ModelServer, scenario: Any) -> tuple[Drive, Any]:
+    record = recorder()
+    executable = agents_dir / "node_modules" / "opencode-ai" / "bin" / "opencode.exe"
+    bench = record.Bench(str(executable), tmp_path, model)
+    request = AgentRequest(cwd=str(bench.work), home=str(bench.home))
+    if isinstance(scenario, str):
+        scenario = record.SCENARIOS[scenario]
+    return bench.drive(request, scenario), bench
+
+
+def test_an_allowed_write_ends_well_with_its_usage(agents_dir: Path, tmp_path: Path) -> None:
+    """The file is there, the turn ended, and usage is what the model reported."""
+    with ModelServer() as model:
+        ran, bench = drive(agents_dir, tmp_path, model, "write_allowed")
+
+    assert (bench.work / "notes.md").read_text() == "hello\n"
+    assert ended(ran.actions) == [TurnEnded("end_turn")]
+    [usage] = [action for action in ran.actions if isinstance(action, Usage)]
+    assert usage.counters.items() >= model.totals().items()
+
+
+def test_a_long_sessions_export_is_whole(agents_dir: Path, tmp_path: Path) -> None:
+    """An export larger than a pipe's buffer still tells the usage."""
+    text = "word " * 60_000
+    with ModelServer() as model:
+        ran, _ = drive(agents_dir, tmp_path, model, {"prompts": [f"SAY {text}"]})
+
+    assert text_of(ran.actions).strip() == text.strip()
+    assert len(json.dumps(ran.steps[-1])) > 500_000
+    [usage] = [action for action in ran.actions if isinstance(action, Usage)]
+    assert usage.counters.items() >= model.totals().items()
+
+
+def test_a_cancel_in_mid_stream_is_confirmed(agents_dir: Path, tmp_path: Path) -> None:
+    """The turn ends as cancelled long before the model is through."""
+    with ModelServer() as model:
+        ran, _ = drive(agents_dir, tmp_path, model, "cancel_stream")
+
+    assert ended(ran.actions) == [TurnEnded("cancelled")]
