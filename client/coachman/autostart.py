@@ -27,10 +27,14 @@ LOG_NAME = "daemon.log"
 _POLL_S = 0.05
 _MAX_READY_BYTES = 64 * 1024
 _OFF = frozenset({"0", "no", "off", "false"})
-# Between us and the daemon: no child to reap, no terminal to lose.
+# Between us and the daemon: no child to reap, no terminal to lose, and none of the
+# descriptors that this process was given: a pipe of CI's would stay open for good.
 _DETACH = (
     "import os, sys\n"
     "if os.fork(): os._exit(0)\n"
+    "ready = int(sys.argv[-1])\n"
+    "os.closerange(3, ready)\n"
+    "os.closerange(ready + 1, os.sysconf('SC_OPEN_MAX'))\n"
     "os.setsid()\n"
     "os.chdir('/')\n"
     "os.execv(sys.argv[1], sys.argv[1:])\n"

@@ -9,9 +9,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from client_daemon import ROOT, FakeDaemon, FaultError, Peer
 
 import coachman
+from client_daemon import ROOT, FakeDaemon, FaultError, Peer, served
 from coachman.connection import SUN_PATH_BYTES, _connect_error
 
 
@@ -23,9 +23,12 @@ def test_a_socket_beyond_the_length_limit_is_reached(tmp_path: Path) -> None:
     assert len(str(path)) > SUN_PATH_BYTES
     directory = os.open(deep, os.O_PATH)
     try:
-        with FakeDaemon(Path(f"/proc/self/fd/{directory}/control.sock"), {"daemon.ping": {}}):
-            with coachman.connect(str(path)) as client:
-                client.daemon.ping()
+        listening = Path(f"/proc/self/fd/{directory}/control.sock")
+        with (
+            FakeDaemon(listening, {"daemon.ping": {}}),
+            coachman.connect(str(path)) as client,
+        ):
+            client.daemon.ping()
     finally:
         os.close(directory)
 
@@ -56,10 +59,11 @@ def test_an_error_carries_what_the_daemon_said(state_dir: Path) -> None:
             "Busy", "cannot start: full", hint="wait", retryable=True, retry_after_s=3, next=[["x"]]
         )
 
-    with FakeDaemon(state_dir / "s", {"run.start": refuse}):
-        with coachman.connect(str(state_dir / "s")) as client:
-            with pytest.raises(coachman.CoachmanError, match="cannot start: full") as caught:
-                client.run.start("p", dir="/")
+    with (
+        served(state_dir / "s", {"run.start": refuse}) as (_, client),
+        pytest.raises(coachman.CoachmanError, match="cannot start: full") as caught,
+    ):
+        client.run.start("p", dir="/")
 
     error = caught.value
     assert (error.name, error.hint, error.retryable) == ("Busy", "wait", True)
@@ -68,10 +72,9 @@ def test_an_error_carries_what_the_daemon_said(state_dir: Path) -> None:
 
 def test_only_given_parameters_are_sent(state_dir: Path) -> None:
     """What the caller leaves out is left to the daemon's defaults."""
-    with FakeDaemon(state_dir / "s", {"run.start": {}, "run.list": {}}) as daemon:
-        with coachman.connect(str(state_dir / "s")) as client:
-            client.run.start("p", dir="/src", labels={"a": "b"}, timeouts={"wall_s": 3})
-            client.run.list(state=("active",))
+    with served(state_dir / "s", {"run.start": {}, "run.list": {}}) as (daemon, client):
+        client.run.start("p", dir="/src", labels={"a": "b"}, timeouts={"wall_s": 3})
+        client.run.list(state=("active",))
 
     assert daemon.requests == [
         (
@@ -100,10 +103,11 @@ def test_a_daemon_that_hangs_up_is_told_from_one_that_refuses(state_dir: Path) -
         peer.hang_up()
         return {}
 
-    with FakeDaemon(state_dir / "s", {"run.cancel": leave}):
-        with coachman.connect(str(state_dir / "s")) as client:
-            with pytest.raises(coachman.ConnectionLostError) as caught:
-                client.run.cancel(["x"])
+    with (
+        served(state_dir / "s", {"run.cancel": leave}) as (_, client),
+        pytest.raises(coachman.ConnectionLostError) as caught,
+    ):
+        client.run.cancel(["x"])
 
     assert caught.value.retryable
 
@@ -116,11 +120,12 @@ def test_a_late_answer_never_meets_the_next_request(state_dir: Path) -> None:
         go.wait(20)
         return {"stale": True}
 
-    with FakeDaemon(state_dir / "s", {"daemon.status": slow, "agent.list": {"agents": []}}):
-        with coachman.connect(str(state_dir / "s"), timeout=0.05) as client:
-            with pytest.raises(coachman.CoachmanError, match="did not answer within") as caught:
-                client.daemon.status()
-            assert client.agent.list() == {"agents": []}
+    with served(
+        state_dir / "s", {"daemon.status": slow, "agent.list": {"agents": []}}, timeout=0.05
+    ) as (_, client):
+        with pytest.raises(coachman.CoachmanError, match="did not answer within") as caught:
+            client.daemon.status()
+        assert client.agent.list() == {"agents": []}
         go.set()
 
     assert caught.value.name == "Timeout"

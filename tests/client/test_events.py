@@ -4,19 +4,18 @@ import threading
 from pathlib import Path
 
 import pytest
-from client_daemon import RUN, FakeDaemon, FaultError, Peer, numbered, streaming
 
 import coachman
+from client_daemon import RUN, FakeDaemon, FaultError, Peer, numbered, served, streaming
 
 EVENTS = numbered(*({"type": "agent.message_chunk", "text": str(n)} for n in range(6)))
 
 
 def test_a_stream_ends_with_its_run(state_dir: Path) -> None:
     """Iteration hands out every event in order and stops when the run ended."""
-    with FakeDaemon(state_dir / "s", {"event.subscribe": streaming(EVENTS)}) as daemon:
-        with coachman.connect(str(state_dir / "s")) as client:
-            stream = client.events(RUN)
-            assert list(stream) == EVENTS
+    with served(state_dir / "s", {"event.subscribe": streaming(EVENTS)}) as (daemon, client):
+        stream = client.events(RUN)
+        assert list(stream) == EVENTS
 
     assert stream.reason == "run_ended"
     assert daemon.params("event.subscribe") == [{"run": RUN}]
@@ -24,9 +23,11 @@ def test_a_stream_ends_with_its_run(state_dir: Path) -> None:
 
 def test_a_stream_begins_behind_a_sequence_number(state_dir: Path) -> None:
     """`after_seq` leaves out what the caller has seen."""
-    with FakeDaemon(state_dir / "s", {"event.subscribe": streaming(EVENTS)}):
-        with coachman.connect(str(state_dir / "s")) as client, client.events(RUN, 4) as stream:
-            assert [event["seq"] for event in stream] == [5, 6]
+    with (
+        served(state_dir / "s", {"event.subscribe": streaming(EVENTS)}) as (_, client),
+        client.events(RUN, 4) as stream,
+    ):
+        assert [event["seq"] for event in stream] == [5, 6]
 
 
 def test_a_stream_goes_on_behind_the_last_event_of_a_lost_daemon(state_dir: Path) -> None:
@@ -40,10 +41,8 @@ def test_a_stream_goes_on_behind_the_last_event_of_a_lost_daemon(state_dir: Path
             return streaming(EVENTS)(params, peer)
         return streaming(EVENTS[:until], then=Peer.hang_up)(params, peer)
 
-    with FakeDaemon(state_dir / "s", {"event.subscribe": subscribe}) as daemon:
-        with coachman.connect(str(state_dir / "s")) as client:
-            with client.events(RUN, on_lost=lambda: lost.append(1)) as stream:
-                assert list(stream) == EVENTS
+    with served(state_dir / "s", {"event.subscribe": subscribe}) as (daemon, client):
+        assert list(client.events(RUN, on_lost=lambda: lost.append(1))) == EVENTS
 
     assert [p.get("cursor") for p in daemon.params("event.subscribe")] == [None, "2", "4"]
     assert len(lost) == 2
@@ -84,17 +83,20 @@ def test_a_refused_cursor_is_told(state_dir: Path) -> None:
     def refuse(_params: object, _peer: Peer) -> dict[str, object]:
         raise FaultError("InvalidParams", "cannot subscribe: the cursor is beyond the journal")
 
-    with FakeDaemon(state_dir / "s", {"event.subscribe": refuse}):
-        with coachman.connect(str(state_dir / "s")) as client:
-            with pytest.raises(coachman.CoachmanError, match="beyond the journal"):
-                client.events(RUN, cursor="99")
+    with (
+        served(state_dir / "s", {"event.subscribe": refuse}) as (_, client),
+        pytest.raises(coachman.CoachmanError, match="beyond the journal"),
+    ):
+        client.events(RUN, cursor="99")
 
 
 def test_reading_with_a_timeout_does_not_end_a_stream(state_dir: Path) -> None:
     """None after a timeout leaves the stream usable."""
     handler = streaming(EVENTS[:1], then=lambda _peer: None)
-    with FakeDaemon(state_dir / "s", {"event.subscribe": handler}):
-        with coachman.connect(str(state_dir / "s")) as client, client.events(RUN) as stream:
-            assert stream.read(5.0) == EVENTS[0]
-            assert stream.read(0.01) is None
-            assert stream.reason is None
+    with (
+        served(state_dir / "s", {"event.subscribe": handler}) as (_, client),
+        client.events(RUN) as stream,
+    ):
+        assert stream.read(5.0) == EVENTS[0]
+        assert stream.read(0.01) is None
+        assert stream.reason is None

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+import coachman as package
 from client_daemon import (
     HANDLE,
     ROOT,
@@ -22,8 +24,6 @@ from client_daemon import (
     streaming,
 )
 from client_samples import AGENTS, permission, result, summary
-
-import coachman as package
 from coachman.wire import OUTCOMES, exit_of_result
 
 STATUS = {
@@ -171,7 +171,17 @@ def test_list_has_what_needs_attention_first(state_dir: Path) -> None:
         done = coachman(state_dir, "list")
     lines = done.stdout.splitlines()
 
-    assert lines[0].split() == "RUN TASK AGENT STATE AGE TOKENS COST CHANGES NOW".split()
+    assert lines[0].split() == [
+        "RUN",
+        "TASK",
+        "AGENT",
+        "STATE",
+        "AGE",
+        "TOKENS",
+        "COST",
+        "CHANGES",
+        "NOW",
+    ]
     assert lines[1].startswith("p0c4e  flaky   claude  needs you")
     assert lines[1].endswith("81k  $0.42  +120 -14  Bash: npm i\\x1b[2J")
     assert lines[2].startswith("k7q3x  parser  claude  working")

@@ -6,10 +6,12 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coachman import Client, connect
 from coachman.wire import ERROR_CODES
 
 ROOT = Path(__file__).parents[2]
@@ -121,10 +123,19 @@ class FakeDaemon:
             peer.after_reply.pop(0)()
 
 
+@contextmanager
+def served(
+    path: Path, handlers: Mapping[str, Handler | dict[str, Any]], timeout: float = COMMAND_TIMEOUT_S
+) -> Iterator[tuple[FakeDaemon, Client]]:
+    """A scripted daemon and a client that is connected to it."""
+    with FakeDaemon(path, handlers) as daemon, connect(str(path), timeout=timeout) as client:
+        yield daemon, client
+
+
 def streaming(
     events: Sequence[Mapping[str, Any]], then: Callable[[Peer], None] | None = None
 ) -> Handler:
-    """A handler of `event.subscribe`: sends what lies behind the cursor, then ends (or ``then``)."""
+    """Handles `event.subscribe`: sends what lies behind the cursor, then ends (or ``then``)."""
 
     def subscribe(params: dict[str, Any], peer: Peer) -> dict[str, Any]:
         after = int(params.get("cursor", params.get("after_seq", 0)))
