@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_a_write_is_asked_first(demo: Demo, decide: Decide, wrote: bool, last: s
     [ask] = [action for action in ran.actions if isinstance(action, Ask)]
     target = demo.work / "sub" / "notes.md"
     assert ask.tool["kind"] == "edit"
-    assert ask.question == "Edit write sub/notes.md?" or ask.question == "Write sub/notes.md?"
+    assert ask.question == "Edit sub/notes.md?"
     diff = {"type": "diff", "path": str(target), "newText": "one\ntwo\n"}
     assert ask.tool["content"][0].items() >= diff.items()
     assert target.exists() is wrote
@@ -257,6 +258,17 @@ def test_model_and_effort_are_taken_or_refused(demo: Demo) -> None:
     assert ended(bad.actions)[0].error["message"] == "cannot set model to 'gpt': no such model: gpt"
 
 
+def test_it_starts_with_little() -> None:
+    """It loads none of the modules that would make its start slow."""
+    code = f"import sys; sys.path.insert(0, {str(GUEST)!r}); import demo_agent; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+
+    loaded = set(done.stdout.split())
+    assert not loaded & {"typing", "subprocess", "threading", "asyncio", "argparse", "logging"}
+
+
 def test_its_frames_keep_the_schema(demo: Demo) -> None:
     """Everything the demo agent writes validates, as does what it is sent."""
     ran = demo.drive(
@@ -311,8 +323,6 @@ def test_it_answers_a_second_prompt_with_an_error_and_replays_its_past(demo: Dem
 
 def raw(demo: Demo, lines: list[dict[str, Any]], until: int) -> list[dict[str, Any]]:
     """The frames it writes to these requests, up to the answer to ``until``."""
-    import subprocess  # noqa: PLC0415
-
     argv = [sys.executable, "-I", "-S", str(GUEST / "demo_agent.py")]
     with subprocess.Popen(
         argv,

@@ -41,9 +41,7 @@ def _is_option(option: Any) -> bool:
 def question(tool: Mapping[str, Any]) -> str:
     """One line that says what is to be allowed."""
     title = " ".join(str(tool.get("title") or tool.get("name") or "a tool").split())
-    verb = _VERBS.get(str(tool.get("kind")), "Use")
-    shown = title if title.lower().startswith(verb.lower() + " ") else f"{verb} {title}"
-    shown = shown[:1].upper() + shown[1:]
+    shown = f"{_VERBS.get(str(tool.get('kind')), 'Allow')} {title.rstrip('?')}"
     return (shown if len(shown) <= QUESTION_CHARS else shown[:QUESTION_CHARS] + "…") + "?"
 
 

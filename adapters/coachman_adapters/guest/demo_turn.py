@@ -192,7 +192,8 @@ def write(turn: Turn, rest: str, line: str) -> Steps:
     diff = {"type": "diff", "path": target, "oldText": content_of(target), "newText": text}
     call, chosen = yield from turn.permission(
         "edit",
-        f"write {path}",
+        path,
+        name="write",
         content=[diff],
         locations=[{"path": target}],
         rawInput={"path": path, "content": text},
@@ -218,13 +219,15 @@ def content_of(path: str) -> str | None:
 
 
 def ask(turn: Turn, rest: str, line: str) -> Steps:
-    call, chosen = yield from turn.permission("other", rest, rawInput={"text": rest})
+    call, chosen = yield from turn.permission("other", rest, name="ask", rawInput={"text": rest})
     turn.done(call, "completed" if chosen.startswith("allow") else "failed", chosen)
     turn.tell("agent_message_chunk", f"{rest}: {chosen}")
 
 
 def run(turn: Turn, rest: str, line: str) -> Steps:
-    call, chosen = yield from turn.permission("execute", rest, rawInput={"command": rest})
+    call, chosen = yield from turn.permission(
+        "execute", rest, name="run", rawInput={"command": rest}
+    )
     if not chosen.startswith("allow"):
         turn.done(call, "failed", f"not allowed: {chosen}")
         return
