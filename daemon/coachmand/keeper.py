@@ -399,10 +399,11 @@ class Stdin:
 class Sandbox:
     """The bubblewrap process, the init of its PID namespace, and how they ended."""
 
-    def __init__(self, pid: int, status_pipe: int) -> None:
+    def __init__(self, pid: int, status_pipe: int, gate: int) -> None:
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
         self.status_pipe = status_pipe
+        self._gate = gate
         self.wait_status: int | None = None
         self.exit_code: int | None = None
         self.init_pid: int | None = None
@@ -440,6 +441,11 @@ class Sandbox:
         self.init_pid, self.init_start_ticks, self.init_pidfd = pid, ticks, pidfd
         if self._doomed:
             self.kill_tree()
+
+    def let_go(self) -> None:
+        """Let the init start the agent, once its number is on record."""
+        if not self._doomed:
+            os.eventfd_write(self._gate, 1)
 
     def reap(self) -> bool:
         """Whether bubblewrap itself ended."""
@@ -519,18 +525,27 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> Sandbox:
 
     It belongs to the calling thread, the only one: its death signal follows a thread, not a
     process. In a session of its own no `kill(0)` inside reaches the keeper.
+
+    The init arms its death signal last, so that a keeper killed during the set-up leaves it
+    behind. It therefore waits at a gate until its number is in keeper.json. An event counter,
+    because a pipe would open the gate when the keeper dies.
     """
     data = [memory_file(f"data{index}", content) for index, content in enumerate(launch.data)]
     arguments = memory_file("args", sandbox_arguments(launch.args, data))
     status_read, status_write = os.pipe()
+    gate = os.eventfd(0, os.EFD_CLOEXEC)
     inherited = [status_write, arguments, *data]
     try:
-        for fd in inherited:
+        for fd in (*inherited, gate):
             os.set_inheritable(fd, True)
-        head = [launch.bwrap, "--die-with-parent", "--json-status-fd", str(status_write)]
+        head = [launch.bwrap, "--die-with-parent", "--block-fd", str(gate)]
         pid = os.posix_spawn(
             launch.bwrap,
-            [*head, "--args", str(arguments), "--", *launch.command],
+            [
+                *head,
+                *("--json-status-fd", str(status_write), "--args", str(arguments)),
+                *("--", *launch.command),
+            ],
             {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)],
             setsid=True,
@@ -541,7 +556,7 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> Sandbox:
         for fd in (*inherited, *stdio):
             os.close(fd)
     os.set_blocking(status_read, False)
-    return Sandbox(pid, status_read)
+    return Sandbox(pid, status_read, gate)
 
 
 class Peer:
@@ -778,6 +793,7 @@ class Keeper:
         if box.init_pid != known:
             self.loop.watch(box.init_pidfd, select.EPOLLIN, self._tree_ended)
             self._save_state()
+            box.let_go()
 
     def _sandbox_ended(self) -> None:
         box = self._box
@@ -1186,7 +1202,9 @@ def keep(launch: Launch, directory: int, ready: int) -> None:
         os.write(ready, encode({"error": text}))
         return
     launch.data.clear()
-    os.write(ready, encode({"ready": True, "pid": os.getpid()}))
+    with contextlib.suppress(BrokenPipeError):
+        # Whoever launched it may have been killed meanwhile.
+        os.write(ready, encode({"ready": True, "pid": os.getpid()}))
     os.close(ready)
     keeper.run()
 

@@ -1,7 +1,6 @@
 """Peers of the keeper's socket: fenced by generation, and none can hurt it."""
 
 import json
-import os
 import stat
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -9,6 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
+from coachmand import keeper
 from keeper_attempts import Attempt, Peer, proc_value, until
 
 pytest_plugins = ("keeper_fixtures",)
@@ -173,11 +173,11 @@ async def test_many_connections_push_out_the_idle_ones_only(echo: Attempt) -> No
     async with AsyncExitStack() as stack:
         attached = await stack.enter_async_context(Peer(echo))
         await attached.attach()
-        for _ in range(MANY_PEERS):
-            latest = await stack.enter_async_context(Peer(echo))
-            assert (await latest.ask("hello", version=1))["ok"]
+        others = [await stack.enter_async_context(Peer(echo)) for _ in range(MANY_PEERS)]
+        assert (await others[-1].ask("hello", version=1))["ok"]
         assert (await attached.ask("status"))["ok"]
-        assert len(os.listdir(f"/proc/{echo.pid}/fd")) < 40
+        for peer in others[: 1 - keeper.MAX_PEERS]:
+            assert await peer.next_message() is None
 
 
 async def test_only_the_owner_reaches_the_socket(echo: Attempt) -> None:

@@ -1,24 +1,29 @@
 """The daemon's link: requests, announcements and ends, over a keeper that is real."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 
+from coachmand import keeper
 from coachmand.runs import link as link_module
 from coachmand.runs.link import (
     KeeperError,
     SegmentReader,
     keeper_alive,
+    kill_orphans,
     read_exit,
     read_state,
 )
-from keeper_attempts import Attempt, attach, until
+from keeper_attempts import Attempt, attach, is_alive, until
 
 pytest_plugins = ("keeper_fixtures",)
 
@@ -47,6 +52,7 @@ async def test_the_daemon_may_die_right_after_the_launch(attempt: Attempt) -> No
 import sys
 sys.path[:0] = {sys.path!r}
 import os, trio
+from functools import partial
 from pathlib import Path
 from coachmand.runs.link import launch
 trio.run(launch, {attempt.record(["/bin/cat"])!r}, {str(attempt.directory / "keeper.lock")!r})
@@ -186,7 +192,7 @@ async def test_a_python_that_is_not_ours_runs_the_source(attempt: Attempt) -> No
 
 def test_the_keeper_runs_by_its_path_alone(attempt: Attempt) -> None:
     """Without a daemon, on descriptor 3, the file answers what is wrong in one line."""
-    program = Path(link_module.keeper.__file__)
+    program = Path(keeper.__file__)
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(program)], input=b"{}", capture_output=True, check=False
     )
@@ -203,3 +209,29 @@ async def test_many_keepers_start_side_by_side(attempts: Callable[..., Attempt])
     for number, attempt in enumerate(made):
         assert (await attempt.exit())["exit_code"] == 0
         assert attempt.stream("stdout") == f"{number}\n".encode()
+
+
+async def test_what_a_keeper_killed_too_early_left_behind_can_be_killed(attempt: Attempt) -> None:
+    """A recorded init is killed by number and start time, and a reused number is spared."""
+    async with trio.open_nursery() as nursery:
+        sleeper = partial(trio.run_process, [shutil.which("sleep") or "", "600"], check=False)
+        orphan = await nursery.start(sleeper)
+        try:
+            ticks = keeper.start_ticks(orphan.pid)
+            for recorded, killed in ((ticks + 1, False), (ticks, True)):
+                sandbox = {"init_pid": orphan.pid, "init_start_ticks": recorded}
+                state = {"boot_id": keeper.boot_id(), "sandbox": sandbox}
+                (attempt.directory / "keeper.json").write_text(json.dumps(state))
+                assert await trio.to_thread.run_sync(kill_orphans, attempt.directory) is killed
+        finally:
+            nursery.cancel_scope.cancel()
+    assert not is_alive(orphan.pid)
+
+
+async def test_a_living_keeper_has_no_orphans(attempt: Attempt) -> None:
+    """While the lock is held nothing is killed, nor where nothing was recorded."""
+    assert kill_orphans(attempt.directory) is False
+    await attempt.start(["/bin/cat"])
+    init = await attempt.init_pid()
+    assert kill_orphans(attempt.directory) is False
+    assert is_alive(init)

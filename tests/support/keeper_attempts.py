@@ -116,6 +116,22 @@ def proc_value(pid: int, name: str, field: str) -> int:
     return sum(int(words[1]) for words in lines if words and words[0].startswith(field))
 
 
+def shown(pid: int, name: str) -> bytes:
+    """A file of a process in /proc as far as this user may read it."""
+    try:
+        return proc(pid, name)
+    except PermissionError:
+        return b""
+
+
+def private_kib(pid: int) -> int:
+    """Private memory; of a process that may not be dumped only root sees the exact number."""
+    try:
+        return proc_value(pid, "smaps_rollup", "Private_")
+    except PermissionError:
+        return proc_value(pid, "status", "RssAnon:")
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process still runs; one that only waits to be reaped does not."""
     try:
