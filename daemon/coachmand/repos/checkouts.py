@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pygit2
-from attrs import frozen
 from pygit2.enums import CheckoutStrategy
 
 from coachmand.repos import formats, gitindex, objects, opening
@@ -19,6 +18,7 @@ from coachmand.repos.beneath import raw
 from coachmand.repos.errors import FAILED, RepoError
 from coachmand.repos.gitindex import Stat
 from coachmand.repos.lineage import die_with_parent
+from coachmand.repos.objects import Item
 from coachmand.repos.statcache import StatCache
 
 # Below this a second process costs more than it saves.
@@ -28,22 +28,20 @@ _MAX_WRITERS = 4
 _READABLE, _RUNNABLE = 0o666, 0o777
 
 
-@frozen
-class Item:
-    """One path of a tree, not a folder."""
-
-    path: bytes
-    mode: bytes
-    oid: bytes
-
-
-def fill(repo: Any, common: str, admin_dir: str, tree_path: str, tree: bytes) -> StatCache:
+def fill(
+    repo: Any,
+    tree: bytes,
+    items: Sequence[Item],
+    *,
+    common: str,
+    admin_dir: str,
+    tree_path: str,
+) -> StatCache:
     """Check a tree out where only `.git` is, write the entry's index, return what was stored."""
-    items = [Item(path, mode, oid) for path, (mode, oid) in sorted(objects.all_entries(repo, tree))]
     root = raw(tree_path)
     if _converts(repo.config, common, items):
         repo.checkout_tree(repo[pygit2.Oid(raw=tree)], strategy=CheckoutStrategy.FORCE)
-        stats = [Stat.of(os.lstat(root + b"/" + item.path)) for item in items]
+        stats = [Stat.of(os.lstat(root + b"/" + path)) for path, _ in items]
     else:
         stats = _write_all(repo, root, items)
         gitindex.write(Path(admin_dir, "index"), items, stats)
@@ -56,15 +54,15 @@ def _converts(config: Any, common: str, items: Sequence[Item]) -> bool:
         opening.converts_line_ends(config)
         or not opening.is_true(config, "core.symlinks", True)
         or os.path.lexists(f"{common}/info/attributes")
-        or any(item.path.endswith(formats.ATTRIBUTES_NAME) for item in items)
+        or any(path.endswith(formats.ATTRIBUTES_NAME) for path, _ in items)
     )
 
 
 def _cache(items: Sequence[Item], stats: Sequence[Stat]) -> StatCache:
     cache = StatCache()
-    for item, stat in zip(items, stats, strict=True):
-        if item.mode in (objects.FILE, objects.PROGRAM):
-            cache.remember(item.path, stat.facts, item.oid)
+    for (path, (mode, oid)), stat in zip(items, stats, strict=True):
+        if mode in (objects.FILE, objects.PROGRAM):
+            cache.remember(path, stat.facts, oid)
     return cache
 
 
@@ -80,18 +78,18 @@ def _write_all(repo: Any, root: bytes, items: Sequence[Item]) -> list[Stat]:
         stats += helper.result()
     # Links come last: no file is ever written through one.
     return [
-        _link(repo, root, item) if item.mode == objects.LINK else stat
+        _link(repo, root, item) if item[1][0] == objects.LINK else stat
         for item, stat in zip(items, stats, strict=True)
     ]
 
 
 def _folders(items: Sequence[Item]) -> set[bytes]:
     found: set[bytes] = set()
-    for item in items:
-        path = item.path if item.mode == objects.SUBMODULE else item.path.rpartition(b"/")[0]
-        while path and path not in found:
-            found.add(path)
-            path = path.rpartition(b"/")[0]
+    for path, (mode, _) in items:
+        folder = path if mode == objects.SUBMODULE else path.rpartition(b"/")[0]
+        while folder and folder not in found:
+            found.add(folder)
+            folder = folder.rpartition(b"/")[0]
     return found
 
 
@@ -128,13 +126,14 @@ def _records(packed: bytes) -> Iterator[bytes]:
 
 
 def _write(repo: Any, root: bytes, item: Item) -> Stat:
-    if item.mode in (objects.LINK, objects.SUBMODULE):
+    path, (kind, oid) = item
+    if kind in (objects.LINK, objects.SUBMODULE):
         return Stat.unknown()
-    mode = _RUNNABLE if item.mode == objects.PROGRAM else _READABLE
+    mode = _RUNNABLE if kind == objects.PROGRAM else _READABLE
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    descriptor = os.open(root + b"/" + item.path, flags, mode)
+    descriptor = os.open(root + b"/" + path, flags, mode)
     try:
-        rest = memoryview(repo.read(pygit2.Oid(raw=item.oid))[1])
+        rest = memoryview(repo.read(pygit2.Oid(raw=oid))[1])
         while rest:
             rest = rest[os.write(descriptor, rest) :]
         return Stat.of(os.fstat(descriptor))
@@ -143,6 +142,7 @@ def _write(repo: Any, root: bytes, item: Item) -> Stat:
 
 
 def _link(repo: Any, root: bytes, item: Item) -> Stat:
-    path = root + b"/" + item.path
-    os.symlink(repo.read(pygit2.Oid(raw=item.oid))[1], path)
-    return Stat.of(os.lstat(path))
+    path, (_, oid) = item
+    where = root + b"/" + path
+    os.symlink(repo.read(pygit2.Oid(raw=oid))[1], where)
+    return Stat.of(os.lstat(where))

@@ -1,5 +1,6 @@
 """One operation in one forked, confined child."""
 
+import contextlib
 import json
 import os
 import resource
@@ -18,6 +19,7 @@ from coachmand.repos.lineage import die_with_parent, forbid_tracing
 from coachmand.repos.operations import OPERATIONS, Operation
 
 _OPEN_FILES = 4096
+_UMASK = 0o022
 _SCRATCH_PREFIX = "coachman-git-"
 
 
@@ -50,7 +52,9 @@ class Child:
         os.close(self.descriptor)
         _, status = os.waitpid(self.pid, 0)
         if self.scratch:
-            delete_tree(self.scratch)
+            # What is left of it can only waste space; the answer counts.
+            with contextlib.suppress(OSError):
+                delete_tree(self.scratch)
         if self.killed_for:
             return _failure(RepoError(TIMED_OUT, f"{self._cannot}: {self.killed_for}")), b""
         head, newline, payload = bytes(self.output).partition(b"\n")
@@ -130,7 +134,9 @@ def _failure(error: RepoError) -> dict[str, Any]:
 
 
 def limit_process() -> None:
-    """Limits that every child inherits: no core dumps, no tracing, enough descriptors."""
+    """What every child inherits: no core dumps, no tracing, git's usual modes for files."""
+    # The daemon's own mask would close objects to others in a repository that a group shares.
+    os.umask(_UMASK)
     forbid_tracing()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,16 @@ def _refused_values(values: dict[str, str]) -> str | None:
     return None
 
 
-def refused_tree(repo: Any, common_dir: str, tree: bytes) -> tuple[str | None, tuple[str, ...]]:
+def refused_tree(
+    repo: Any, common_dir: str, items: Sequence[objects.Item]
+) -> tuple[str | None, tuple[str, ...]]:
     """Why the attributes at a tree rule it out (or None), and warnings about the tree."""
     info = Path(common_dir, "info", "attributes")
     declared = converting(info.read_bytes()) if info.is_file() else ()
     if declared:
         return f"info/attributes declares {declared[0]}", ()
     submodules = 0
-    for path, (mode, oid) in objects.all_entries(repo, tree):
+    for path, (mode, oid) in items:
         if mode == objects.SUBMODULE:
             submodules += 1
         elif path.rpartition(b"/")[2] == ATTRIBUTES_NAME and mode != objects.LINK:

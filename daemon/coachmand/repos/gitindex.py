@@ -5,10 +5,11 @@ import os
 import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 from attrs import frozen
 
+from coachmand.repos.objects import Item
 from coachmand.repos.statcache import Facts
 
 _HEADER = struct.Struct(">4sII")
@@ -18,17 +19,6 @@ _ALIGNMENT = 8
 _NAME_MASK = 0xFFF
 _WORD = 0xFFFFFFFF
 _SECOND_NS = 1_000_000_000
-
-
-class Item(Protocol):
-    """What an entry is about."""
-
-    @property
-    def path(self) -> bytes: ...
-    @property
-    def mode(self) -> bytes: ...
-    @property
-    def oid(self) -> bytes: ...
 
 
 @frozen
@@ -91,6 +81,7 @@ def write(file: Path, items: Sequence[Item], stats: Iterable[Stat]) -> None:
 
 
 def _entry(item: Item, stat: Stat) -> bytes:
+    path, (mode, oid) = item
     fixed = _ENTRY.pack(
         stat.ctime_ns // _SECOND_NS & _WORD,
         stat.ctime_ns % _SECOND_NS,
@@ -98,13 +89,13 @@ def _entry(item: Item, stat: Stat) -> bytes:
         stat.mtime_ns % _SECOND_NS,
         stat.dev & _WORD,
         stat.ino & _WORD,
-        int(item.mode, 8),
+        int(mode, 8),
         stat.uid & _WORD,
         stat.gid & _WORD,
         stat.size & _WORD,
-        item.oid,
-        min(len(item.path), _NAME_MASK),
+        oid,
+        min(len(path), _NAME_MASK),
     )
-    entry = fixed + item.path
+    entry = fixed + path
     # At least one NUL ends the name.
     return entry + bytes(_ALIGNMENT - len(entry) % _ALIGNMENT)

@@ -29,8 +29,8 @@ def inspect(common: str, git_dir: str, toplevel: str, prefix: str) -> dict[str, 
     branch = None if repo.head_is_unborn or repo.head_is_detached else repo.head.shorthand
     warnings: tuple[str, ...] = ()
     if head:
-        tree = objects.tree_of(repo, head)
-        reason, warnings = formats.refused_tree(repo, common, tree)
+        items = objects.all_items(repo, objects.tree_of(repo, head))
+        reason, warnings = formats.refused_tree(repo, common, items)
     uncommitted = 0 if reason else _uncommitted(repo)
     return asdict(Repository(common, toplevel, prefix, head, branch, uncommitted, reason, warnings))
 

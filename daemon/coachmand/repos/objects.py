@@ -14,6 +14,8 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 # A mode and the twenty bytes of an object's id.
 Entry = tuple[bytes, bytes]
+# A full path and what is there.
+Item = tuple[bytes, Entry]
 _OID_BYTES = 20
 
 
@@ -52,8 +54,12 @@ def write_tree(repo: Any, entries: Mapping[bytes, Entry]) -> bytes:
     return oid
 
 
-def all_entries(repo: Any, tree: bytes) -> Iterator[tuple[bytes, Entry]]:
-    """Every entry but the folders below ``tree``, by full path; a hostile name is an error."""
+def all_items(repo: Any, tree: bytes) -> list[Item]:
+    """Every entry but the folders below ``tree``, sorted by path; a hostile name is an error."""
+    return sorted(_walk(repo, tree))
+
+
+def _walk(repo: Any, tree: bytes) -> Iterator[Item]:
     pending = [(b"", tree)]
     while pending:
         prefix, oid = pending.pop()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 @frozen
@@ -73,11 +73,3 @@ class Artifact:
 def as_tuples(record: dict[str, Any]) -> dict[str, Any]:
     """JSON lists as the tuples that frozen records hold."""
     return {k: tuple(v) if isinstance(v, list) else v for k, v in record.items()}
-
-
-@frozen
-class Confinement:
-    """What the kernel offers the git worker. ``abi`` is Landlock's, 0 when there is none."""
-
-    abi: int
-    reason: str | None = field(default=None)

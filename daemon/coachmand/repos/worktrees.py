@@ -6,7 +6,7 @@ from typing import Any
 
 import pygit2
 
-from coachmand.repos import beneath, checkouts, formats, opening
+from coachmand.repos import beneath, checkouts, formats, objects, opening
 from coachmand.repos.deletion import delete_tree
 from coachmand.repos.errors import EXISTS, UNKNOWN_REVISION, WORKTREE_MOVED, RepoError
 from coachmand.repos.serial import serialized
@@ -46,8 +46,14 @@ def check_out(*, common: str, admin_dir: str, tree_path: str, commit: str) -> No
     """Fill a worktree that `create_entry` made. Raises RepoError for what would come out wrong."""
     check_entry(admin_dir, tree_path)
     repo = opening.open_admin(admin_dir, common)
-    tree = _supported_tree(repo, common, commit)
-    cache = checkouts.fill(repo, common, admin_dir, tree_path, tree)
+    tree = _tree(repo, commit)
+    items = objects.all_items(repo, tree)
+    reason, _ = formats.refused_tree(repo, common, items)
+    if reason:
+        raise formats.unsupported(common, reason)
+    cache = checkouts.fill(
+        repo, tree, items, common=common, admin_dir=admin_dir, tree_path=tree_path
+    )
     cache.save(Path(admin_dir, CACHE_NAME))
 
 
@@ -69,16 +75,13 @@ def _foreign(admin_dir: str, why: str) -> RepoError:
     return RepoError(WORKTREE_MOVED, f"cannot remove {admin_dir}: {why}")
 
 
-def _supported_tree(repo: Any, common: str, commit: str) -> bytes:
+def _tree(repo: Any, commit: str) -> bytes:
     try:
         tree: bytes = repo[commit].peel(pygit2.Commit).tree_id.raw
     except (KeyError, ValueError, pygit2.GitError) as error:
         raise RepoError(
             UNKNOWN_REVISION, f"cannot check out {commit}: there is no such commit"
         ) from error
-    reason, _ = formats.refused_tree(repo, common, tree)
-    if reason:
-        raise formats.unsupported(common, reason)
     return tree
 
 
