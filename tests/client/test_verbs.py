@@ -505,3 +505,41 @@ def test_the_version_is_that_of_the_distribution(state_dir: Path) -> None:
 
     assert package.__version__ == project["version"]
     assert coachman(state_dir, "version").stdout == f"coachman {project['version']}\n"
+
+
+def test_a_reader_that_has_enough_is_no_error(state_dir: Path) -> None:
+    """`coachman tail | head` ends quietly."""
+    events = numbered(*({"type": "agent.message_chunk", "text": "x" * 4096} for _ in range(200)))
+    with daemon_at(state_dir, run__get=summary(), event__subscribe=streaming(events)):
+        process = subprocess.Popen(
+            command("tail", "--json", HANDLE),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=state_dir,
+            env=environment(state_dir),
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read()
+        process.stderr.close()
+
+        assert (process.wait(30), told) == (141, b"")
+
+
+def test_a_full_disk_is_told(state_dir: Path) -> None:
+    """Output that could not be written is a failure, not a success with less of it."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command("version"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(state_dir),
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (
+        74,
+        b"cannot write the output: No space left on device\n",
+    )

@@ -4,7 +4,7 @@ import os
 import sys
 
 from ..errors import CoachmanError, UsageError
-from ..wire import EXIT_CANCELLED, EXIT_INTERNAL, EXIT_OK, EXIT_USAGE
+from ..wire import EXIT_CANCELLED, EXIT_INTERNAL, EXIT_OK, EXIT_STORAGE, EXIT_USAGE
 from .console import Console
 from .options import Arguments, Command, nearest, parse
 
@@ -43,21 +43,31 @@ _TOP = Command("[OPTIONS] VERB …", "Run coding agents, each in its own worktre
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command line; returns its exit code."""
+    """Run one command line; returns its exit code, with all output flushed."""
     words = sys.argv[1:] if words is None else words
     for stream in (sys.stdout, sys.stderr):
         # Always UTF-8, whatever the locale says; never an exception over a character.
         stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _run(words)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read stdout has enough; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        try:
+            return _run(words)
+        except KeyboardInterrupt:
+            return EXIT_CANCELLED
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+    except OSError as error:
+        return _unwritable(error)
+
+
+def _unwritable(error: OSError) -> int:
+    """Output that nobody takes: a reader that has enough, or a full disk."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
         return EXIT_BROKEN_PIPE
-    except KeyboardInterrupt:
-        return EXIT_CANCELLED
-    return code
+    sys.stderr.write(f"cannot write the output: {os.strerror(error.errno or 0)}\n")
+    return EXIT_STORAGE
 
 
 def _run(words: list[str]) -> int:
@@ -76,6 +86,9 @@ def _run(words: list[str]) -> int:
         return code
     except CoachmanError as error:
         return (console or _bare_console(words)).fail(error)
+    except BrokenPipeError:
+        # The client maps those of the daemon's socket; this one is of stdout.
+        raise
     except Exception as error:
         if os.environ.get("COACHMAN_TRACEBACK"):
             raise
