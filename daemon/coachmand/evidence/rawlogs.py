@@ -26,10 +26,15 @@ def mask_file(path: Path, redactor: Redactor) -> None:
         os.close(fd)
 
 
-def mask_attempt(directory: Path, redactor: Redactor) -> None:
-    """Mask all streams of an attempt and of its epilogue. Blocks."""
-    for path in directory.rglob("*"):
-        if path.is_file() and path.name.startswith(("stdout.", "stderr.", "stdin.log")):
+def mask_run(directory: Path, redactor: Redactor) -> None:
+    """Mask every verbatim log of a run, and drop what only replay needed. Blocks.
+
+    Only what keeper and daemon wrote: the agent's own files are walked by nobody here.
+    """
+    for path in [*(directory / "attempts").rglob("*"), *(directory / "prompts").iterdir()]:
+        if path.name == "checkpoint.json":
+            path.unlink()
+        elif path.name.startswith(("stdout.", "stderr.", "stdin.log")) or path.suffix == ".md":
             mask_file(path, redactor)
 
 

@@ -95,9 +95,7 @@ async def _record_tree(run: "Run") -> Product:
 async def conclude(run: "Run", product: Product) -> None:
     """Decide and write the end. ``run.ended`` in the journal is what counts."""
     found = verdict.decide(await _facts(run, product))
-    if run.view.attempt:
-        path, redactor = run.directory.attempt(run.view.attempt), run.journal.redactor
-        await trio.to_thread.run_sync(rawlogs.mask_attempt, path, redactor)
+    await trio.to_thread.run_sync(rawlogs.mask_run, run.directory.path, run.journal.redactor)
     over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
     ended = Entry(v.RUN_ENDED, _ended(run, product, found))
     await run.record([Entry(v.RUN_STATE, over), ended])

@@ -17,6 +17,7 @@ from ..evidence.rundir import RunDirectory
 from ..evidence.state import repo_key
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
+from ..redaction import Redactor
 from ..rpc.errors import RpcError
 from .clock import Moment
 from .prepare import (
@@ -26,6 +27,7 @@ from .prepare import (
     build_policy,
     find_program,
     forbidden_roots,
+    secret_names,
 )
 from .record import Executable, Record, Repository
 from .services import Services
@@ -103,6 +105,7 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
     task = await trio.to_thread.run_sync(tasks.get_or_new, repo, task_name)
     environment, sources = _environment(request, name, adapter, services)
     program = await _program(adapter, found, services, environment)
+    secrets = [environment[name] for name in secret_names(adapter, environment)]
     wall_s = request.timeouts.wall_s or services.config.timeouts.wall_s
     record = Record(
         run=run,
@@ -123,7 +126,7 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
         model=request.model or _instance_model(name, services),
         effort=request.effort,
         argv=request.argv,
-        title=_title(request),
+        title=Redactor(secrets).mask_text(_title(request)),
         labels=dict(request.labels),
         environment=sources,
         executable=Executable(program.path or program.python, program.sha256, program.version),
