@@ -1,7 +1,7 @@
 """Keeps what an agent said within the size of one journal event."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -11,6 +11,7 @@ MEMBERS_BYTES = 192 * 1024
 SMALL_STRING_CHARS = 512
 SMALL_ITEMS = 32
 CUT = " [cut]"
+MAX_ID_CHARS = 1024
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -19,8 +20,13 @@ def pieces(text: str) -> Iterator[str]:
         yield text[start : start + PIECE_CHARS]
 
 
-def fit(members: dict[str, Any], size: int) -> dict[str, Any]:
-    """``members`` cut to an event's size; ``size`` is that of the line they came from.
+def is_id(value: Any) -> TypeGuard[str]:
+    """Whether an agent's id is one that can be told and kept: no agent's own is longer."""
+    return isinstance(value, str) and len(value) <= MAX_ID_CHARS
+
+
+def fit(members: dict[str, Any], size: int = PIECE_CHARS + 1) -> dict[str, Any]:
+    """``members`` cut to an event's size; ``size``: what they came from, where that is known.
 
     Long strings lose their tails first; then long lists, and every string that is
     not short. The event's span still leads to all of it.

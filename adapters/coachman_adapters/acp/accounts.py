@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from coachman_adapters import texts
 from coachman_adapters.acp.quirks import Conversed, Quirks, turn_counters
 from coachman_adapters.acp.state import State
 from coachman_adapters.conversation import Action, AgentRequest, Usage
@@ -47,9 +48,9 @@ class Accounts:
         state = self._state
         message, tool = update.get("messageId"), update.get("toolCallId")
         said = update.get("sessionUpdate") == "agent_message_chunk"
-        if said and state.first_message is None and isinstance(message, str):
+        if said and state.first_message is None and texts.is_id(message):
             state.first_message = message
-        if state.first_tool_call is None and isinstance(tool, str):
+        if state.first_tool_call is None and texts.is_id(tool):
             state.first_tool_call = tool
 
     def epilogue(self, output: bytes | None, request: AgentRequest) -> list[Action]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from coachman_adapters import texts
 from coachman_adapters.acp import frames
 from coachman_adapters.acp.state import State
 from coachman_adapters.conversation import Write
@@ -30,7 +31,7 @@ def reported(error: Mapping[str, Any], state: State, doing: str = "") -> dict[st
     if error.get("code") == frames.AUTH_REQUIRED:
         ways = f" ({', '.join(state.login)})" if state.login else ""
         message += f": log in with the agent's own CLI{ways}"
-    return {**error, "message": message}
+    return texts.fit({**error, "message": message})
 
 
 def raise_error(error: Mapping[str, Any] | None, state: State, doing: str = "") -> None:

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coachman_adapters import texts
 from coachman_adapters.acp import frames, handshake, messages, options, updates
 from coachman_adapters.acp.accounts import Accounts
 from coachman_adapters.acp.asks import Asks
@@ -47,6 +48,7 @@ _STEPS: Mapping[str, Step] = {
     messages.SET_OPTION: handshake.configured,
     messages.SET_MODEL: handshake.configured,
 }
+HINT_CHARS = 500
 _OVER = {"message": "the run takes no more prompts", "code": "closed"}
 
 
@@ -141,7 +143,7 @@ class AcpConversation:
         state = self._state
         if response.id is None:
             if len(state.requests) == 1 and response.error is not None:
-                state.hint = str(response.error["message"])
+                state.hint = str(response.error["message"])[:HINT_CHARS]
             return [updates.unknown({"id": None, "error": response.error}, span)]
         # Agents echo our integers as strings now and then. An id that was answered
         # before, or never sent, settles nothing.
@@ -273,10 +275,11 @@ class AcpConversation:
 
     def _reconfigured(self, update: Mapping[str, Any], span: Span) -> list[Action]:
         before = options.current(self._state.options)
-        self._state.options = options.offered(update)
+        self._state.options = options.brief(options.offered(update))
         now = options.current(self._state.options)
         changed = [f"{name}: {value}" for name, value in now.items() if before.get(name) != value]
-        return [Event(NOTICE, {"text": ", ".join(changed)}, span)] if changed else []
+        members = texts.fit({"text": ", ".join(changed)}, span.size)
+        return [Event(NOTICE, members, span)] if changed else []
 
 
 def _stop(reason: Any, cancelled: bool) -> tuple[TurnEnded, list[Event]]:

@@ -7,6 +7,7 @@ Every function takes the state one step further and returns what to do, or raise
 from collections.abc import Mapping
 from typing import Any
 
+from coachman_adapters import texts
 from coachman_adapters.acp import messages, options
 from coachman_adapters.acp.calls import Refused, call, raise_error
 from coachman_adapters.acp.frames import Response
@@ -15,6 +16,8 @@ from coachman_adapters.conversation import Action, AgentRequest, SessionKnown, S
 
 INITIALIZE_LIMIT_S = 60.0
 SESSION_LIMIT_S = 120.0
+VERSION_CHARS = 100
+MAX_WAYS, WAY_CHARS = 5, 100
 _LIMITS_S = {"initialize": INITIALIZE_LIMIT_S, "session": SESSION_LIMIT_S}
 _WAITING = {"initialize": (INITIALIZING,), "session": (OPENING, CONFIGURING)}
 
@@ -42,7 +45,7 @@ def initialized(state: State, request: AgentRequest, response: Response) -> list
     version = result.get("protocolVersion")
     # Some agents echo any number, so only our own counts.
     if str(version) != str(messages.PROTOCOL_VERSION):
-        message = f"the agent speaks ACP version {version!r}, coachman speaks 1"
+        message = f"the agent speaks ACP version {str(version)[:20]}, coachman speaks 1"
         raise Refused(message, "protocol_version")
     _read_agent(state, result)
     timers: list[Action] = [SetTimer("initialize", None), SetTimer("session", SESSION_LIMIT_S)]
@@ -52,11 +55,12 @@ def initialized(state: State, request: AgentRequest, response: Response) -> list
 def _read_agent(state: State, result: Mapping[str, Any]) -> None:
     info, able = result.get("agentInfo"), result.get("agentCapabilities")
     if isinstance(info, dict) and isinstance(info.get("version"), str):
-        state.agent_version = info["version"]
+        state.agent_version = info["version"][:VERSION_CHARS]
     state.capabilities = able if isinstance(able, dict) else {}
     methods = result.get("authMethods")
     named = [m for m in methods if isinstance(m, dict)] if isinstance(methods, list) else []
-    state.login = [str(method.get("name") or method.get("id")) for method in named]
+    ways = [str(method.get("name") or method.get("id")) for method in named[:MAX_WAYS]]
+    state.login = [way[:WAY_CHARS] for way in ways]
 
 
 def _open(state: State, request: AgentRequest) -> list[Action]:
@@ -82,7 +86,7 @@ def opened(state: State, request: AgentRequest, response: Response) -> list[Acti
     raise_error(response.error, state, doing)
     result = response.result if isinstance(response.result, dict) else {}
     session = result.get("sessionId") or wanted
-    if not isinstance(session, str):
+    if not texts.is_id(session):
         raise Refused("cannot open a session: the agent did not name it", "no_session")
     if wanted is not None and session != wanted:
         raise Refused(f"{doing}: the agent opened {session} instead", "other_session")
@@ -116,6 +120,7 @@ def _configure(state: State) -> list[Action]:
         if write is not None:
             return [write]
     state.setting, state.phase = None, READY
+    state.options = options.brief(state.options)
     return [SetTimer("session", None)]
 
 

@@ -52,6 +52,11 @@ def _values(options: Any) -> Iterator[tuple[str, str]]:
             yield item["value"], str(item.get("name", ""))
 
 
+def brief(options: Options) -> list[dict[str, Any]]:
+    """What is set, without what could be: all that matters once a session is set up."""
+    return [{"id": option["id"], "currentValue": option.get("currentValue")} for option in options]
+
+
 def current(options: Options) -> dict[str, Any]:
     """What is set now, by option id."""
     return {option["id"]: option.get("currentValue") for option in options}

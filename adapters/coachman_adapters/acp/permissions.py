@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from coachman_adapters import texts
 from coachman_adapters.acp import messages
 from coachman_adapters.conversation import Ask, Option
 from coachman_adapters.events import OPTION_KINDS
 
 QUESTION_CHARS = 300
+NAME_CHARS = 200
+MAX_OPTIONS = 32
 _VERBS = {
     "read": "Read",
     "edit": "Edit",
@@ -23,17 +26,21 @@ def ask(request: str, tool: Mapping[str, Any], params: Mapping[str, Any]) -> Ask
     """The question of one request. Options of unknown kinds cannot be chosen."""
     given = params.get("options")
     options = tuple(
-        Option(option["optionId"], option["kind"], str(option.get("name") or option["optionId"]))
+        Option(option["optionId"], option["kind"], _name(option))
         for option in (given if isinstance(given, list) else ())
         if _is_option(option)
     )
-    return Ask(request, tool, question(tool), options)
+    return Ask(request, tool, question(tool), options[:MAX_OPTIONS])
+
+
+def _name(option: Mapping[str, Any]) -> str:
+    return str(option.get("name") or option["optionId"])[:NAME_CHARS]
 
 
 def _is_option(option: Any) -> bool:
     return (
         isinstance(option, dict)
-        and isinstance(option.get("optionId"), str)
+        and texts.is_id(option.get("optionId"))
         and option.get("kind") in OPTION_KINDS
     )
 

@@ -10,6 +10,7 @@ from coachman_adapters import events, texts
 from coachman_adapters.conversation import Event, Span
 
 FINAL = frozenset({"completed", "failed"})
+_BRIEF_CHARS = 4096
 _BRIEF = ("name", "kind", "title", "status")
 _WIRE_NAMES = {
     "name": "name",
@@ -37,7 +38,7 @@ class Tools:
     def upsert(self, given: Mapping[str, Any], span: Span) -> list[Event]:
         """The event that tells ``given``, a tool call or an update of one."""
         call = given.get("toolCallId")
-        if not isinstance(call, str):
+        if not texts.is_id(call):
             return [Event(events.UNKNOWN, texts.fit({"raw": dict(given)}, span.size), span)]
         members = _members(given)
         if call not in self.known:
@@ -53,10 +54,10 @@ class Tools:
         told = {name: value for name, value in given.items() if name != "status"}
         events_ = self.upsert(told, span)
         call = given.get("toolCallId")
-        known = self.known.get(call, {}) if isinstance(call, str) else {}
+        known = self.known.get(call, {}) if texts.is_id(call) else {}
         brief = {name: known[name] for name in _BRIEF if name in known}
         tool = {**brief, **_members(given)}
-        return events_, texts.fit({"tool_call_id": call, **tool}, span.size)
+        return events_, texts.fit({"tool_call_id": call if known else None, **tool})
 
     def close(self, status: str) -> list[Event]:
         """Mark what is still open; the agent may yet say otherwise."""
@@ -86,7 +87,7 @@ class Tools:
 def _marks(members: Mapping[str, Any]) -> dict[str, Any]:
     """What is remembered of ``members``: the short ones, and checksums of the long."""
     return {
-        name: value if name in _BRIEF else zlib.crc32(msgspec.json.encode(value))
+        name: value[:_BRIEF_CHARS] if name in _BRIEF else zlib.crc32(msgspec.json.encode(value))
         for name, value in members.items()
     }
 

@@ -60,7 +60,7 @@ def _chunk(event_type: str, update: Mapping[str, Any], span: Span) -> Iterator[E
     if text is None:
         yield unknown(update, span)
         return
-    named = isinstance(update.get("messageId"), str)
+    named = texts.is_id(update.get("messageId"))
     members = {"message_id": update["messageId"]} if named else {}
     for piece in texts.pieces(text):
         yield Event(event_type, {**members, "text": piece}, span)
