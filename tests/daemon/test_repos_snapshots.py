@@ -385,6 +385,20 @@ async def test_packed_and_logged_refs_move_too(bench: Bench) -> None:
     assert git(bench.repo, "rev-parse", REF) == made.commit
 
 
+async def test_the_trees_own_git_pointer_is_never_read(bench: Bench, tmp_path: Path) -> None:
+    """A planted repository in its place neither runs, nor is stored, nor misleads."""
+    (bench.tree / ".git").unlink()
+    git(bench.tree, "init", "-q")
+    git(bench.tree, "config", "core.fsmonitor", f"touch {tmp_path}/evil")
+    git(bench.tree, "config", "core.worktree", "/etc")
+    write(bench.tree, {".git/info/exclude": b"*\n", "new": b"1"})
+
+    made = await bench.snapshot()
+
+    assert set(bench.files(made)) == {".gitignore", "a", "dir/b", "dir/deep/c", "new"}
+    assert not (tmp_path / "evil").exists()
+
+
 async def test_a_tree_that_was_replaced_is_refused(bench: Bench) -> None:
     """The entry must still name this very tree."""
     elsewhere = bench.tree.with_name("elsewhere")

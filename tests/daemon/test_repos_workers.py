@@ -42,12 +42,6 @@ def is_gone(pid: int | None) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-def environment_of(pid: int | None) -> set[bytes]:
-    """The names in a process's environment."""
-    content = Path(f"/proc/{pid}/environ").read_bytes()
-    return {each.split(b"=")[0] for each in content.split(b"\0") if each}
-
-
 def children_of(pid: int | None) -> list[int]:
     """The processes that a worker forked and has not reaped."""
     if pid is None:
@@ -144,6 +138,7 @@ async def test_leaving_ends_every_process(tmp_path: Path, eventually_async: Even
             make_repo(tmp_path / name, {"a": b"1"})
             await workers.inspect(str(tmp_path / name))
             pids.append(worker_pid(workers, str(tmp_path / name / ".git")))
+        await workers.delete_tree(str(tmp_path / "nothing"))
         pids.append(worker_pid(workers))
     assert len(set(pids)) == 3
     for pid in pids:
@@ -164,7 +159,7 @@ async def test_a_body_that_fails_raises_its_own_error() -> None:
 
 
 async def test_the_worker_sees_nothing_of_the_environment(
-    workers: GitWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PATH and LANG only, the root as its directory, no git configuration from outside."""
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
@@ -173,12 +168,17 @@ async def test_the_worker_sees_nothing_of_the_environment(
     monkeypatch.setenv("GIT_CONFIG_KEY_0", "core.worktree")
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "/elsewhere")
     make_repo(tmp_path / "r", {"a": b"1"})
+    seen, python = tmp_path / "seen", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n/usr/bin/env > {seen}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
 
-    found = await workers.inspect(str(tmp_path / "r"))
+    async with GitWorkers(python=str(python)) as workers:
+        found = await workers.inspect(str(tmp_path / "r"))
 
-    pid = worker_pid(workers)
-    assert environment_of(pid) == {b"PATH", b"LANG"}
-    assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    values = dict(line.split("=", 1) for line in seen.read_text().splitlines())
+    # The shell of this test sets two of its own.
+    assert values.keys() - {"PWD", "_", "OLDPWD", "SHLVL"} == {"PATH", "LANG"}
+    assert values["PWD"] == "/"
     assert found.toplevel == str(tmp_path / "r")
 
 
@@ -206,6 +206,13 @@ async def test_hooks_and_monitors_of_the_repository_never_run(
     await workers.remove_worktree(common, admin, str(tree))
 
     assert not evil.exists()
+
+
+def test_the_daemon_never_loads_libgit2() -> None:
+    """Its side of the workers imports no pygit2."""
+    script = "import coachmand.repos.pool, sys; print('pygit2' in sys.modules)"
+
+    assert run(sys.executable, "-c", script, PYTHONPATH=":".join(sys.path)) == "False\n"
 
 
 CONFINED = """

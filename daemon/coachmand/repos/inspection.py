@@ -6,14 +6,9 @@ from typing import Any
 import pygit2
 from attrs import asdict
 
-from coachmand.repos import discovery, formats, objects, opening
+from coachmand.repos import formats, objects, opening
 from coachmand.repos.errors import UNKNOWN_REVISION, RepoError
 from coachmand.repos.records import Repository
-
-
-def discover(path: str) -> dict[str, Any]:
-    """Where the repository around ``path`` lies."""
-    return asdict(discovery.discover(path))
 
 
 def inspect(common: str, git_dir: str, toplevel: str, prefix: str) -> dict[str, Any]:

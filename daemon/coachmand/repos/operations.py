@@ -41,10 +41,6 @@ def _repository(params: Params) -> list[Grant]:
     return [(path, landlock.READ) for path in (common, *discovery.object_directories(common))]
 
 
-def _anywhere(_params: Params) -> list[Grant]:
-    return [("/", landlock.READ)]
-
-
 def _checkout(params: Params) -> list[Grant]:
     return [
         *_repository(params),
@@ -97,7 +93,6 @@ def _deleted_directory(params: Params) -> list[Grant]:
 
 
 OPERATIONS: Mapping[str, Operation] = {
-    "discover": Operation(inspection.discover, _anywhere),
     "inspect": Operation(inspection.inspect, _checkout),
     "resolve": Operation(inspection.resolve, _repository),
     "create_entry": Operation(worktrees.create_entry, _new_entry),

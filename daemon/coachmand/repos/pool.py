@@ -9,6 +9,7 @@ from typing import Any, Self
 import trio
 
 from coachmand.repos.beneath import text
+from coachmand.repos.discovery import discover
 from coachmand.repos.process import WorkerProcess
 from coachmand.repos.records import (
     Artifact,
@@ -21,7 +22,7 @@ from coachmand.repos.records import (
 
 IDLE_S = 60.0
 _CLEANUP_S = 120.0
-# Discovery does not know yet whose worker it belongs to.
+# The worker for directories that belong to no repository.
 _NO_REPOSITORY = ""
 
 
@@ -69,14 +70,17 @@ class GitWorkers:
 
     async def inspect(self, path: str) -> Repository:
         """The repository around the directory ``path``."""
-        found = await self._call(_NO_REPOSITORY, "discover", path=path)
-        params = {
-            "common": found["common_dir"],
-            "git_dir": found["git_dir"],
-            "toplevel": found["toplevel"],
-            "prefix": found["prefix"],
-        }
-        return Repository(**as_tuples(await self._call(params["common"], "inspect", **params)))
+        # A few small files; a worker of its own for that would cost more than all the rest.
+        found = await trio.to_thread.run_sync(discover, path, abandon_on_cancel=True)
+        result = await self._call(
+            found.common_dir,
+            "inspect",
+            common=found.common_dir,
+            git_dir=found.git_dir,
+            toplevel=found.toplevel,
+            prefix=found.prefix,
+        )
+        return Repository(**as_tuples(result))
 
     async def resolve(self, common: str, revision: str) -> str:
         """The id of the commit that a branch, tag or expression names."""

@@ -8,7 +8,7 @@ import pygit2
 
 from coachmand.repos import beneath, checkouts, formats, objects, opening
 from coachmand.repos.deletion import delete_tree
-from coachmand.repos.errors import EXISTS, UNKNOWN_REVISION, WORKTREE_MOVED, RepoError
+from coachmand.repos.errors import EXISTS, FAILED, UNKNOWN_REVISION, WORKTREE_MOVED, RepoError
 from coachmand.repos.serial import serialized
 from coachmand.repos.snapshots import CACHE_NAME, check_entry
 
@@ -25,6 +25,8 @@ def create_entry(*, common: str, name: str, tree_path: str, commit: str) -> str:
     may run at any moment, deletes entries that it finds unlocked and without
     a tree. Raises RepoError.
     """
+    if "/" in name or name.startswith("."):
+        raise RepoError(FAILED, f"cannot add a worktree {name!r}: that is no name of an entry")
     _make_empty(tree_path)
     building = Path(common, f"{_BUILDING}{os.getpid()}")
     delete_tree(str(building))
