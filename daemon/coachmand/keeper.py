@@ -330,7 +330,11 @@ class Stream:
     def sync(self) -> None:
         """Make every segment durable; the kernel wrote most of the old ones back already."""
         for start in range(0, self.size, self._segment_bytes):
-            fd = os.open(f"{self.name}.{start}", os.O_RDONLY, dir_fd=self._directory)
+            try:
+                fd = os.open(f"{self.name}.{start}", os.O_RDONLY, dir_fd=self._directory)
+            except FileNotFoundError:
+                # Somebody removed it: that is no reason to stay for ever.
+                continue
             try:
                 os.fdatasync(fd)
             finally:
@@ -722,7 +726,8 @@ class Keeper:
             self.loop.turn(self._timeout_s())
             self._expire(time.monotonic())
             self._announce_output()
-        os.unlink(SOCKET_NAME, dir_fd=self.directory)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET_NAME, dir_fd=self.directory)
 
     def _may_leave(self) -> bool:
         if self.exit is None or self.leave_by is None:
@@ -792,7 +797,7 @@ class Keeper:
             box.status_pipe = -1
         if box.init_pid != known:
             self.loop.watch(box.init_pidfd, select.EPOLLIN, self._tree_ended)
-            self._save_state()
+            self._update_state()
             box.let_go()
 
     def _sandbox_ended(self) -> None:
@@ -828,8 +833,10 @@ class Keeper:
             self.stdin.sync()
             replace_file(self.directory, EXIT_NAME, encode(record), durable=True)
         except OSError as error:
-            self._storage_failed(EXIT_NAME, error)
-            return
+            # With the directory deleted there is nowhere to write and nobody to tell.
+            if os.fstat(self.directory).st_nlink:
+                self._storage_failed(EXIT_NAME, error)
+                return
         self.exit = record
         self.drain_until = None
         self.leave_by = time.monotonic() + LEAVE_LIMIT_S
@@ -939,6 +946,13 @@ class Keeper:
         if self.sandbox is not None:
             state["sandbox"] = self._sandbox_ids()
         replace_file(self.directory, STATE_NAME, encode(state), durable=False)
+
+    def _update_state(self) -> None:
+        try:
+            self._save_state()
+        except OSError as error:
+            # This process is what fences and kills; the file only tells who comes after it.
+            log(f"cannot store {STATE_NAME}: {error}")
 
     def _sandbox_ids(self) -> dict[str, int | None]:
         box = self._box
@@ -1054,11 +1068,7 @@ class Keeper:
             self._drop(previous)
         if generation != self.generation:
             self.generation = generation
-            try:
-                self._save_state()
-            except OSError as error:
-                # This process is what fences; the file only tells a reader.
-                log(f"cannot store {STATE_NAME}: {error}")
+            self._update_state()
         peer.told = (self.streams[0].size, self.streams[1].size)
         return {**self._status(), "mask": self.mask}
 

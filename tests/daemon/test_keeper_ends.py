@@ -1,6 +1,7 @@
 """How an attempt ends: by the agent, a signal, the deadline, the keeper, and never halfway."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 
@@ -8,7 +9,7 @@ import pytest
 
 from coachmand import keeper
 from coachmand.runs.link import KeeperError, keeper_alive
-from keeper_attempts import Attempt, Peer, any_alive, namespace_processes, until
+from keeper_attempts import Attempt, Peer, any_alive, is_alive, namespace_processes, until
 
 pytest_plugins = ("keeper_fixtures",)
 
@@ -219,6 +220,17 @@ async def test_an_attempt_has_one_keeper_ever(attempt: Attempt) -> None:
     await attempt.exit()
     with pytest.raises(KeeperError, match="this attempt had one already"):
         await attempt.start(["/bin/cat"])
+
+
+async def test_a_keeper_whose_directory_was_deleted_leaves_at_the_end(attempt: Attempt) -> None:
+    """Without a place for its record a keeper still stops its agent, and does not linger."""
+    await attempt.shell("echo up; sleep 600")
+    await until(lambda: attempt.stream("stdout") == b"up\n")
+    pid, members = attempt.pid, namespace_processes(await attempt.init_pid())
+    shutil.rmtree(attempt.directory)
+    os.kill(pid, signal.SIGTERM)
+    await until(lambda: not is_alive(pid))
+    assert not any_alive(members)
 
 
 async def test_a_sandbox_outlives_the_thread_that_launched_it(attempt: Attempt) -> None:
