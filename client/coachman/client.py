@@ -15,6 +15,7 @@ from .nouns import (
     TaskMethods,
 )
 from .paths import socket_path
+from .wire import API_VERSIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,20 +26,25 @@ CALL_TIMEOUT_S = 60.0
 
 
 def connect(
-    socket: str | None = None, autostart: bool = False, timeout: float | None = CALL_TIMEOUT_S
+    socket: str | None = None,
+    autostart: bool = False,
+    timeout: float | None = CALL_TIMEOUT_S,
+    *,
+    name: str | None = None,
 ) -> "Client":
     """Connect to the daemon of this user.
 
     ``socket`` is the path of the control socket (default: as the command line
     finds it). With ``autostart`` a missing daemon is started, unless ``socket``,
     ``COACHMAN_SOCKET`` or ``COACHMAN_AUTOSTART=0`` forbids it. ``timeout`` bounds
-    each call, in seconds; waits and starts have their own.
+    each call, in seconds; waits and starts have their own. ``name`` is what others
+    see when this client answers or cancels.
 
     Raises DaemonNotRunning, or CoachmanError (``Denied``) where this process may
     not connect.
     """
     path = socket or socket_path(os.environ)
-    client = Client(path, timeout)
+    client = Client(path, timeout, name)
     try:
         client.open()
     except DaemonNotRunning:
@@ -60,8 +66,11 @@ class Client:
     may come and go; the next call connects again.
     """
 
-    def __init__(self, path: str, timeout_s: float | None = CALL_TIMEOUT_S) -> None:
+    def __init__(
+        self, path: str, timeout_s: float | None = CALL_TIMEOUT_S, name: str | None = None
+    ) -> None:
         self.path = path
+        self.name = name
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self.daemon = DaemonMethods(self)
@@ -87,8 +96,19 @@ class Client:
         if self._connection is not None and not self._connection.alive():
             self.close()
         if self._connection is None:
-            self._connection = Connection(self.path, self._timeout_s)
+            connection = Connection(self.path, self._timeout_s)
+            try:
+                self._introduce(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
         return self._connection
+
+    def _introduce(self, connection: Connection) -> None:
+        if self.name is not None:
+            hello = {"client": {"name": self.name}, "api": list(API_VERSIONS)}
+            connection.call("daemon.hello", hello, self._timeout_s)
 
     def close(self) -> None:
         """Hang up. Runs go on."""

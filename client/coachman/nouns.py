@@ -47,10 +47,9 @@ class Noun:
 class DaemonMethods(Noun):
     """The daemon itself."""
 
-    def hello(self, name: str = "coachman", version: str = "") -> "results.DaemonHello":
-        """Introduce this client; optional, but it tells version and limits."""
-        params = {"client": {"name": name, "version": version}, "api": [1]}
-        answer: results.DaemonHello = self._caller.call("daemon.hello", params)
+    def hello(self) -> "results.DaemonHello":
+        """Who answers, and the limits it keeps; `connect(name=…)` introduces the caller."""
+        answer: results.DaemonHello = self._caller.call("daemon.hello")
         return answer
 
     def ping(self) -> None:
@@ -223,7 +222,7 @@ class RunMethods(Noun):
         limit: int | None = None,
         dir: str | None = None,
     ) -> "results.Diff":
-        """What a run changed, or a task since its base; one page of the patch."""
+        """What a run changed, or a task since its base (name one); a page of the patch."""
         params = _given(
             run=run, task=task, stat=stat, names=names, offset=offset, limit=limit, dir=dir
         )
@@ -235,10 +234,13 @@ class RunMethods(Noun):
         run: str,
         *,
         lines: int | None = None,
-        cursor: str | None = None,
+        cursor: int | None = None,
         dir: str | None = None,
     ) -> "results.Log":
-        """The transcript: merged text, one line a tool."""
+        """The transcript: merged text, one line a tool; its last ``lines``.
+
+        The page's ``next_cursor`` leads to those before it.
+        """
         params = _given(run=run, lines=lines, cursor=cursor, dir=dir)
         answer: results.Log = self._caller.call("run.log", params)
         return answer
@@ -278,7 +280,7 @@ class PermissionMethods(Noun):
     def list(
         self, run: str | None = None, *, pending: bool | None = None, dir: str | None = None
     ) -> "results.PermissionPage":
-        """Requests of one run or of all, with who answered those that are settled."""
+        """Requests that wait, of one run or of all; ``pending`` False tells settled ones too."""
         params = _given(run=run, pending=pending, dir=dir)
         answer: results.PermissionPage = self._caller.call("permission.list", params)
         return answer

@@ -26,7 +26,7 @@ class Attention(TypedDict):
     kind: str
     request: str
     question: str
-    tool: NotRequired[str | None]
+    tool: NotRequired[dict[str, Any] | None]
     options: list[Option]
     deadline: NotRequired[int | None]
 
@@ -48,7 +48,8 @@ class Effective(TypedDict):
     profile: str
     permissions: Permissions
     network: str
-    adapter_version: NotRequired[str | None]
+    agent_version: NotRequired[str | None]
+    executable: NotRequired[str | None]
 
 
 class RunStarted(TypedDict):
@@ -67,6 +68,8 @@ class RunStarted(TypedDict):
     uncommitted_left_out: int
     warnings: list[str]
     policy_digest: NotRequired[str]
+    new: NotRequired[bool]
+    dry_run: NotRequired[bool]
 
 
 class RunSummary(TypedDict):
@@ -176,8 +179,13 @@ class Waited(TypedDict):
 
 
 class Diff(TypedDict):
-    """One page of a patch; ``patch_b64`` replaces ``patch`` where it is not UTF-8."""
+    """One page of a patch; ``patch_b64`` replaces ``patch`` where it is not UTF-8.
 
+    ``source`` and ``target`` are the commits that were compared.
+    """
+
+    source: NotRequired[str]
+    target: NotRequired[str]
     patch: NotRequired[str | None]
     patch_b64: NotRequired[str | None]
     truncated: NotRequired[bool]
@@ -195,11 +203,11 @@ class LogLine(TypedDict):
 
 
 class Log(TypedDict):
-    """A page of the transcript."""
+    """A page of the transcript; ``next_cursor`` leads to what is before it."""
 
     lines: list[LogLine]
     truncated: bool
-    next_cursor: str | None
+    next_cursor: int | None
 
 
 class CancelledRun(TypedDict):
@@ -238,12 +246,12 @@ class Permission(TypedDict):
     task: str
     agent: str
     request: str
-    state: str
-    question: str
-    tool: NotRequired[str | None]
-    options: list[Option]
-    requested_at: int
-    deadline: int | None
+    state: Literal["pending", "resolved"]
+    question: NotRequired[str]
+    tool: NotRequired[dict[str, Any] | None]
+    options: NotRequired[list[Option]]
+    requested_at: NotRequired[int]
+    deadline: NotRequired[int | None]
     resolved: NotRequired[dict[str, Any] | None]
 
 

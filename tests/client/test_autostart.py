@@ -167,6 +167,7 @@ def test_daemon_start_leaves_a_running_one_alone(state_dir: Path) -> None:
     """Starting twice is no error."""
     handlers: dict[str, Any] = {
         "daemon.status": {"socket": "/s", "pid": os.getpid()},
+        "daemon.hello": {},
         "agent.list": AGENTS,
         "run.start": started(),
     }

@@ -96,6 +96,21 @@ def test_a_client_outlives_its_daemon(state_dir: Path) -> None:
         client.close()
 
 
+def test_a_named_client_introduces_itself_on_each_connection(state_dir: Path) -> None:
+    """The name that others see is told again to a daemon that was restarted."""
+    path, handlers = state_dir / "s", {"daemon.hello": {}, "daemon.ping": {}}
+    with FakeDaemon(path, handlers):
+        client = coachman.connect(str(path), name="deploy-bot")
+    with FakeDaemon(path, handlers) as daemon:
+        client.daemon.ping()
+        client.close()
+
+    assert daemon.requests == [
+        ("daemon.hello", {"client": {"name": "deploy-bot"}, "api": [1]}),
+        ("daemon.ping", {}),
+    ]
+
+
 def test_a_daemon_that_hangs_up_is_told_from_one_that_refuses(state_dir: Path) -> None:
     """An answer that never came is ConnectionLost, since the daemon may have acted."""
 

@@ -32,6 +32,7 @@ EVENTS = numbered(
 
 def daemon_at(state_dir: Path, **handlers: Any) -> FakeDaemon:
     scripted = {
+        "daemon.hello": {},
         "agent.list": AGENTS,
         "run.start": started(),
         "event.subscribe": streaming(EVENTS),

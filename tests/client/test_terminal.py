@@ -70,6 +70,7 @@ class Watched:
         self.daemon = FakeDaemon(
             state_dir / "control.sock",
             {
+                "daemon.hello": {},
                 "agent.list": AGENTS,
                 "run.start": started(),
                 "event.subscribe": self._subscribe,
@@ -147,7 +148,7 @@ def test_a_question_goes_away_with_the_name_of_who_answered(
     watched.send(ASKED)
     terminal.expect("[p1] ")
     watched.resolve(2, resolver="client", client="coachman", pid=312)
-    terminal.expect("= allow once, by coachman (pid 312)")
+    terminal.expect("= allow once, by coachman, pid 312")
     watched.end()
     terminal.expect("k7q3x succeeded")
 

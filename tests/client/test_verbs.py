@@ -50,6 +50,7 @@ def refusing(name: str, message: str, **data: object) -> Callable[..., dict[str,
 
 
 def daemon_at(state_dir: Path, **handlers: object) -> FakeDaemon:
+    handlers.setdefault("daemon__hello", {})
     named = {name.replace("__", "."): handler for name, handler in handlers.items()}
     return FakeDaemon(state_dir / "control.sock", named)  # type: ignore[arg-type]
 
@@ -319,7 +320,9 @@ def test_a_patch_is_printed_byte_for_byte(state_dir: Path) -> None:
             {"patch_b64": base64.b64encode(b"\xff\x00two\n").decode(), "files": []},
         ]
     )
-    with daemon_at(state_dir, run__diff=lambda _params, _peer: next(pages)) as daemon:
+    with daemon_at(
+        state_dir, run__get=summary(), run__diff=lambda _params, _peer: next(pages)
+    ) as daemon:
         done = subprocess.run(
             command("diff", "parser"),
             capture_output=True,
@@ -330,6 +333,36 @@ def test_a_patch_is_printed_byte_for_byte(state_dir: Path) -> None:
 
     assert done.stdout == b"one\r\n\xff\x00two\n"
     assert [p.get("offset") for p in daemon.params("run.diff")] == [None, 5]
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"), [("parser", {"task": "parser"}), ("k7q", {"run": RUN}), ("@", {"run": RUN})]
+)
+def test_a_tasks_name_means_the_task(state_dir: Path, named: str, meant: dict[str, str]) -> None:
+    """`diff TASK` is base to now, `diff RUN` what that run did."""
+    page = {"files": [{"path": "a\x1b", "status": "added", "added": 1, "removed": 0}]}
+    with daemon_at(state_dir, run__get=summary(), run__diff=page) as daemon:
+        done = coachman(state_dir, "diff", named, "--stat")
+
+    assert done.stdout == "added             +1 -0  a\\x1b\n"
+    assert daemon.params("run.diff") == [{**meant, "stat": True, "dir": str(state_dir)}]
+
+
+def test_a_transcript_is_read_backwards_in_pages(state_dir: Path) -> None:
+    """`log` prints the last lines and how to get those before them."""
+    lines = [
+        {"seq": 4, "ts": 0, "kind": "tool", "text": "npm i [completed]"},
+        {"seq": 5, "ts": 0, "kind": "message", "text": "one\ntwo\x1b"},
+    ]
+    page = {"lines": lines, "truncated": True, "next_cursor": 7}
+    with daemon_at(state_dir, run__log=page) as daemon:
+        done = coachman(state_dir, "log", HANDLE, "-n", "2", "--cursor", "9")
+
+    assert done.stdout == "  > npm i [completed]\none\ntwo\\x1b\n"
+    assert "coachman log k7q3x --cursor 7" in done.stderr
+    assert daemon.params("run.log") == [
+        {"run": HANDLE, "lines": 2, "cursor": 9, "dir": str(state_dir)}
+    ]
 
 
 def test_permissions_show_the_whole_question(state_dir: Path) -> None:
@@ -411,7 +444,7 @@ def test_who_answered_is_told_when_nothing_waits(state_dir: Path) -> None:
         done = coachman(state_dir, "answer", HANDLE, "deny")
 
     assert done.returncode == 76
-    assert "allow once, by ann (pid 7)" in done.stderr
+    assert "allow once, by ann, pid 7" in done.stderr
 
 
 def test_cancel_is_idempotent(state_dir: Path) -> None:

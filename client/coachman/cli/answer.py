@@ -29,7 +29,7 @@ COMMAND = Command(
 def main(console: "Console", arguments: "Arguments") -> int:
     """Answer the one request that waits there."""
     named, typed = arguments.operands
-    client = console.client()
+    client = console.client(introduced=True)
     request = _waiting(client, named, console.directory)
     choice: dict[str, Any] = dict(choose(request, typed))
     answered = client.permission.answer(
@@ -48,7 +48,7 @@ def _waiting(client: "Client", named: str, directory: str) -> "Permission":
     by_request = [request for request in everywhere if request["request"] == named]
     if len(by_request) == 1:
         return by_request[0]
-    requests = client.permission.list(named, dir=directory)["permissions"]
+    requests = client.permission.list(named, pending=False, dir=directory)["permissions"]
     waiting = [request for request in requests if not request.get("resolved")]
     waiting = [request for request in waiting if request["state"] == "pending"] or waiting
     if len(waiting) == 1:

@@ -19,7 +19,9 @@ COMMAND = Command(
 
 def main(console: "Console", arguments: "Arguments") -> int:
     """Cancel all that are named."""
-    cancelled = console.client().run.cancel(arguments.operands, dir=console.directory)
+    cancelled = console.client(introduced=True).run.cancel(
+        arguments.operands, dir=console.directory
+    )
     if console.json:
         console.document(cancelled)
     elif not console.quiet:

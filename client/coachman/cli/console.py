@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-from ..client import Client
+from ..client import Client, connect
 from ..errors import CoachmanError, UsageError
 from .options import Arguments
 from .visible import visible, visible_json
@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CLIENT_NAME = "coachman"
 _COLORS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -57,12 +58,14 @@ class Console:
             return None
         return os.get_terminal_size(sys.stdout.fileno()).columns or None
 
-    def client(self, *, autostart: bool = False) -> Client:
-        """The connected client; with ``autostart`` a missing daemon is started."""
-        if self._client is None:
-            from ..client import connect
+    def client(self, *, autostart: bool = False, introduced: bool = False) -> Client:
+        """The connected client; with ``autostart`` a missing daemon is started.
 
-            self._client = connect(self.socket, autostart=autostart)
+        ``introduced`` is for verbs that decide something: others see who did.
+        """
+        if self._client is None:
+            name = CLIENT_NAME if introduced else None
+            self._client = connect(self.socket, autostart=autostart, name=name)
         return self._client
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..client import Client
     from ..results import Diff
     from .console import Console
     from .options import Arguments
@@ -33,13 +34,14 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Print the patch; with --json one page of it."""
     if arguments.has("stat") and arguments.has("names"):
         raise UsageError("cannot diff: --stat and --names exclude each other")
+    client = console.client()
+    named = arguments.operands[0] if arguments.operands else "@"
     query: dict[str, Any] = {
-        "run": arguments.operands[0] if arguments.operands else "@",
+        **_meant(client, named, console.directory),
         "stat": arguments.has("stat") or None,
         "names": arguments.has("names") or None,
         "dir": console.directory,
     }
-    client = console.client()
     page = client.run.diff(
         offset=arguments.integer("offset"), limit=arguments.integer("limit"), **query
     )
@@ -53,6 +55,12 @@ def main(console: "Console", arguments: "Arguments") -> int:
             page = client.run.diff(offset=offset, **query)
             _print_patch(console, page)
     return EXIT_OK
+
+
+def _meant(client: "Client", named: str, directory: str) -> dict[str, str]:
+    """A task's name means the task, and not its newest run as elsewhere."""
+    found = client.run.get(named, dir=directory)
+    return {"task": named} if found["task"] == named else {"run": found["run"]}
 
 
 def _print_files(console: "Console", page: "Diff", *, stat: bool) -> None:

@@ -16,7 +16,7 @@ COMMAND = Command(
     "asked for.",
     Option("-f --follow", "go on with the events as they happen (like tail)"),
     Option("-n --lines", "how many lines", "N"),
-    Option("--cursor", "go on behind a page", "CURSOR"),
+    Option("--cursor", "the lines before a page, as it tells", "CURSOR"),
     operands=(0, 1),
 )
 _PREFIX = {
@@ -25,6 +25,7 @@ _PREFIX = {
     "permission": "  ? ",
     "note": "  note: ",
     "thought": "thinking: ",
+    "user": "prompt: ",
 }
 
 
@@ -38,17 +39,18 @@ def main(console: "Console", arguments: "Arguments") -> int:
     page = console.client().run.log(
         run,
         lines=arguments.integer("lines"),
-        cursor=arguments.text("cursor"),
+        cursor=arguments.integer("cursor"),
         dir=console.directory,
     )
     if console.json:
         console.document(page)
         return EXIT_OK
+    if page.get("truncated") and page.get("next_cursor"):
+        console.note(
+            f"  [before these: coachman log {visible(run)} --cursor {page['next_cursor']}]"
+        )
     for line in page["lines"]:
         console.line(_shown(line))
-    if page.get("truncated") and page.get("next_cursor"):
-        next_page = f"coachman log {visible(run)} --cursor {visible(page['next_cursor'])}"
-        console.note(f"  [more: {next_page}]")
     return EXIT_OK
 
 

@@ -24,7 +24,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Print each request whole, with its choices."""
     page = console.client().permission.list(
         arguments.operands[0] if arguments.operands else None,
-        pending=None if arguments.has("all") else True,
+        pending=not arguments.has("all"),
         dir=console.directory,
     )
     if console.json:
@@ -46,7 +46,8 @@ def _print(console: "Console", request: "Permission") -> None:
     resolved = request.get("resolved")
     state = answer_text(resolved) if resolved else f"waiting{', ' + waits if waits else ''}"
     console.line(f"{handle}  {visible(request['request'])}  {visible(request['agent'])}  {state}")
-    console.line("  " + console.paint(asked_whole(request), "yellow"))
+    if request.get("question"):
+        console.line("  " + console.paint(asked_whole(request), "yellow"))
     if not resolved:
         console.line("  " + "   ".join(choice_names(request)))
         console.line(f"  coachman answer {handle} allow|always|deny")

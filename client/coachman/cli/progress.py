@@ -139,7 +139,7 @@ def choice_names(request: "Mapping[str, Any]") -> list[str]:
 
 
 def answer_text(resolved: "Mapping[str, Any]") -> str:
-    """How a request was settled: ``allow once, by coachman (pid 312)``."""
+    """How a request was settled: ``allow once, by you (coachman), pid 312``."""
     chosen = resolved.get("kind") or resolved.get("option_kind") or resolved.get("outcome")
     words = visible(chosen or "settled").replace("_", " ")
     return f"{words}, {resolver(resolved.get('by'))}"
@@ -155,7 +155,7 @@ def resolver(by: "Any") -> str:
     if isinstance(client, dict):
         client = client.get("name")
     who = visible(by.get("user") or client or by.get("resolver") or "someone")
-    return f"by {who} (pid {by['pid']})" if by.get("pid") else f"by {who}"
+    return f"by {who}, pid {by['pid']}" if by.get("pid") else f"by {who}"
 
 
 def _state(_progress: Progress, event: "Mapping[str, Any]") -> str | None:

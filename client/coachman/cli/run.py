@@ -47,7 +47,7 @@ COMMAND = Command(
 def main(console: "Console", arguments: "Arguments") -> int:
     """Start the run; the exit code is 0 when detached, else the run's."""
     request = _request(console, arguments)
-    client = console.client(autostart=True)
+    client = console.client(autostart=True, introduced=True)
     request["env"] = _environment(console, client, request.get("agent"))
     started = client.run.start(**request)
     if arguments.has("dry-run") or arguments.has("detach"):
