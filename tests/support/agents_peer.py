@@ -101,7 +101,9 @@ class Peer:
     @property
     def last_id(self) -> int:
         """The id of our latest request."""
-        return next(frame["id"] for frame in reversed(self.sent) if {"id", "method"} <= frame.keys())
+        return next(
+            frame["id"] for frame in reversed(self.sent) if {"id", "method"} <= frame.keys()
+        )
 
     def initialized(self, **able: Any) -> list[Action]:
         """The answer to initialize."""
