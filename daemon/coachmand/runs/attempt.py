@@ -82,9 +82,10 @@ class Attempt:
                 self._reader.read,
                 self._host.directory.read_prompt,
                 self.ending,
+                checkpoint.timers if checkpoint is not None else {},
             )
         )
-        self._arm({**(checkpoint.timers if checkpoint else {}), **found.timers})
+        self._arm(found.timers)
         self._catch_up_to = status["stdout"]
         for output in found.outputs:
             await self._journal(output)
@@ -119,6 +120,10 @@ class Attempt:
         output.entries[:0] = [given.entry(), *companions]
         await self._journal(output)
         await self._carry_out(output)
+
+    async def note(self, entries: Sequence[Entry]) -> None:
+        """Journal lines of the daemon's own."""
+        await self._host.record(entries)
 
     async def expire(self, name: str) -> None:
         """A timer of the conversation ran out."""

@@ -37,13 +37,15 @@ def replay(
     read: Callable[[int, int], bytes],
     prompt: Callable[[int], str],
     ending: Callable[[Input], Ending],
+    timers: Mapping[str, float | None],
 ) -> Replayed:
     """Feed ``dialogue`` every input at its place in stdout. Blocks: run it in a thread.
 
-    Stdout behind the last input is left to the ordinary way, which comes to it before any
-    new input is taken. Raises `ReplayDivergedError`.
+    ``timers`` are those that were armed where it starts. Stdout behind the last input is left
+    to the ordinary way, which comes to it before any new input is taken. Raises
+    `ReplayDivergedError`.
     """
-    found = Replayed()
+    found = Replayed(timers=dict(timers))
     for given in inputs:
         while dialogue.fed < given.at:
             data = read(dialogue.fed, min(CHUNK_BYTES, given.at - dialogue.fed))

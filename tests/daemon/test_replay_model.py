@@ -1,0 +1,105 @@
+"""The replay rule under thousands of random crashes, in a model without processes."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from replay_agents import AcpAgent, Babbler, Digest
+from replay_world import Tape, World, numbered, uninterrupted
+
+from coachman_adapters.acp.conversation import AcpConversation
+from coachman_adapters.acp.quirks import Quirks
+from coachman_adapters.conversation import AgentRequest
+from coachmand.runs.dialogue import Dialogue, Input, ReplayDivergedError
+from coachmand.runs.replay import replay
+
+STORM = settings(
+    max_examples=1500,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+TAPES = st.binary(min_size=40, max_size=400).map(Tape)
+
+
+def acp_world(tape: Tape, turns: int) -> World:
+    """An agent that speaks ACP, kept for ``turns`` prompts."""
+    request = AgentRequest(cwd="/workspace", home="/home/agent", keep=turns > 1)
+    return World(
+        tape, lambda: AcpConversation(request, Quirks(settle_s=0.2)), AcpAgent(tape), turns
+    )
+
+
+def digest_world(tape: Tape, turns: int) -> World:
+    """A conversation that any change of order would change."""
+    return World(tape, Digest, Babbler(tape), turns)
+
+
+def check(world: World) -> None:
+    lines, stdin = uninterrupted(world)
+    seqs = [event["seq"] for event in world.events()]
+
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert [line["n"] for line in numbered(world)] == list(range(1, len(lines) + 1))
+    assert numbered(world) == lines
+    assert bytes(world.stdin) == stdin
+
+
+@pytest.mark.parametrize("make", [acp_world, digest_world])
+@STORM
+@given(tape=TAPES, turns=st.sampled_from([1, 2]))
+def test_a_run_that_lived_through_crashes_says_what_an_uninterrupted_one_says(
+    make: Callable[[Tape, int], World], tape: Tape, turns: int
+) -> None:
+    """After any crashes, lines with ``n`` and stdin are exactly those of a run without."""
+    world = make(tape, turns)
+    world.live()
+
+    check(world)
+
+
+def test_an_input_at_another_place_of_stdout_is_a_divergence() -> None:
+    """An input is applied where it was stamped or not at all."""
+    dialogue = Dialogue(Digest())
+    dialogue.feed(b"abc\n")
+
+    with pytest.raises(ReplayDivergedError, match="input cancel at 3, fed 4"):
+        dialogue.apply(Input("cancel", 3))
+
+
+def test_stdout_that_is_missing_is_a_divergence() -> None:
+    """A raw log that ends before an input's place cannot be replayed."""
+    with pytest.raises(ReplayDivergedError, match="stdout ends at 2, input at 9"):
+        replay(
+            Dialogue(Digest()),
+            [Input("cancel", 9)],
+            lambda offset, size: b"ab"[offset : offset + size],
+            lambda _turn: "",
+            lambda _given: pytest.fail("there is no finish"),
+            {},
+        )
+
+
+def test_other_words_than_the_keeper_took_are_a_divergence() -> None:
+    """What is said again must be what stdin.log holds, byte by byte."""
+    request = AgentRequest(cwd="/workspace", home="/home/agent")
+    dialogue = Dialogue(
+        AcpConversation(request, Quirks()), taken=10, said=lambda _offset, size: b"x" * size
+    )
+
+    with pytest.raises(ReplayDivergedError, match="stdin differs after byte 0"):
+        dialogue.apply(Input("start", 0))
+
+
+def test_a_timer_that_expired_behind_a_checkpoint_is_not_armed_again() -> None:
+    """Timers armed before a checkpoint and expired after it have done what they were for."""
+    found = replay(
+        Dialogue(Digest()),
+        [Input("timer", 0, {"name": "settle"})],
+        lambda _offset, _size: b"",
+        lambda _turn: "",
+        lambda _given: pytest.fail("there is no finish"),
+        {"settle": 0.2, "other": 1.0},
+    )
+
+    assert found.timers == {"other": 1.0}
