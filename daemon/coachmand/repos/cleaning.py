@@ -69,8 +69,11 @@ class Rules:
         shown = _legible(path)
         return bool(self.repo.path_is_ignored(shown + "/" if folder else shown))
 
-    def store(self, path: bytes, content: bytes) -> bytes:
-        """Write a file's blob as `git add` would and return its id."""
+    def store(self, path: bytes, content: bytes, tracked: bytes | None) -> bytes:
+        """Write a file's blob as `git add` would and return its id; ``tracked`` exists already."""
+        if not self._converts and tracked and pygit2.hash(content).raw == tracked:
+            # Writing what exists is slow: libgit2 touches its pack, to save it from pruning.
+            return tracked
         if self._converts and len(content) <= _CONVERTING_LIMIT_BYTES:
             with contextlib.suppress(pygit2.GitError, OSError, ValueError):
                 return self._store_converted(path, content)

@@ -209,33 +209,37 @@ class TreeReader:
         if oid:
             self.cache.remember(path, facts, oid)
         else:
-            oid = self._store_file(descriptor, name, path)
+            oid = self._store_file(descriptor, name, path, tracked and tracked[1])
         if oid is None:
             return tracked
         return stored_mode(self.rules, status.st_mode, tracked and tracked[0]), oid
 
-    def _store_file(self, folder: int, name: bytes, path: bytes) -> bytes | None:
+    def _store_file(
+        self, folder: int, name: bytes, path: bytes, known: bytes | None
+    ) -> bytes | None:
         descriptor = beneath.open_file(folder, name)
         if descriptor is None:
             self._leave_out(path, "it changed while it was read")
             return None
         try:
             facts = facts_of(os.fstat(descriptor))
-            oid = self._store_content(descriptor, path, facts[1])
+            oid = self._store_content(descriptor, path, facts[1], known)
         finally:
             os.close(descriptor)
         if oid:
             self.cache.remember(path, facts, oid)
         return oid
 
-    def _store_content(self, descriptor: int, path: bytes, size: int) -> bytes | None:
+    def _store_content(
+        self, descriptor: int, path: bytes, size: int, known: bytes | None
+    ) -> bytes | None:
         if size > MAX_FILE_BYTES:
             self._leave_out(path, f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
             return None
         if size > _WHOLE_BYTES:
             return self.rules.store_large(descriptor)
         with open(descriptor, "rb", closefd=False) as file:
-            return self.rules.store(path, file.read(_WHOLE_BYTES))
+            return self.rules.store(path, file.read(_WHOLE_BYTES), known)
 
     def _leave_out(self, path: bytes, why: str) -> None:
         self.left_out.append(beneath.text(path))
