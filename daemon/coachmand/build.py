@@ -16,7 +16,7 @@ def installed_version() -> str:
 
 
 def build_digest() -> str:
-    """A digest over the daemon's modules: two daemons with the same one run the same code. Blocks."""
+    """A digest over the daemon's modules: those of one digest run the same code. Blocks."""
     digest = hashlib.sha256()
     root = Path(__file__).parent
     for path in sorted(root.rglob("*.py")):

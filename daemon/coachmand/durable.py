@@ -86,9 +86,7 @@ class AppendFile:
     def __init__(self, path: Path) -> None:
         created = not path.exists()
         self.path = path
-        self._fd = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE
-        )
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
         if created:
             sync_directory(path.parent)
         self.cut_bytes = self._cut_torn_tail()

@@ -210,7 +210,9 @@ def _boundary(env: dict[str, str]) -> Boundary:
         return Boundary(None, Probe(False, str(error), "install bubblewrap"), host)
     found = probe(bwrap)
     if not found.ok:
-        log.error("boundary_unavailable", exit=EXIT_BOUNDARY, cause=found.cause, remedy=found.remedy)
+        log.error(
+            "boundary_unavailable", exit=EXIT_BOUNDARY, cause=found.cause, remedy=found.remedy
+        )
     return Boundary(bwrap, found, host)
 
 

@@ -32,7 +32,7 @@ def handle_of(run: str) -> str:
 def task_name_fault(name: str) -> str | None:
     """Why ``name`` cannot name a task, or None where it can."""
     if not TASK_NAME.fullmatch(name):
-        return "use up to 63 lower-case letters, digits, '.', '_' or '-', starting with a letter or digit"
+        return "use at most 63 of a-z, 0-9, '.', '_' and '-', a letter or digit first"
     if ".." in name or name.endswith((".", ".lock")):
         return "git takes no '..', trailing '.' or '.lock' in a ref"
     if is_run_id(name):

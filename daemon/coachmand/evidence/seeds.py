@@ -43,7 +43,9 @@ def _enter(parent: int, name: str) -> int:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
         # A link or a file where a directory belongs: kept, but out of the way.
-        os.rename(name, f"{name}.aside-{secrets.token_hex(4)}", src_dir_fd=parent, dst_dir_fd=parent)
+        os.rename(
+            name, f"{name}.aside-{secrets.token_hex(4)}", src_dir_fd=parent, dst_dir_fd=parent
+        )
         os.mkdir(name, 0o700, dir_fd=parent)
         return os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
 

@@ -29,8 +29,10 @@ class Cursor:
 
     async def take(self) -> list[Line]:
         """The next lines that exist already, perhaps none."""
-        lines = self._journal.recent(self.seq, BATCH_LINES)
-        if lines is None:
+        recent = self._journal.recent(self.seq, BATCH_LINES)
+        if recent is not None:
+            lines = recent
+        else:
             lines, self._offset = await trio.to_thread.run_sync(
                 self._journal.read, self.seq, self._offset
             )

@@ -49,7 +49,9 @@ def register(registry: Registry) -> None:
         wanted = [params.agent] if params.agent else sorted(all_agents)
         return Listed(
             [
-                await trio.to_thread.run_sync(_row, name, services.adapters[all_agents[name]], services)
+                await trio.to_thread.run_sync(
+                    _row, name, services.adapters[all_agents[name]], services
+                )
                 for name in wanted
             ]
         )

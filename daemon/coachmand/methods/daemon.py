@@ -182,7 +182,9 @@ def _status(context: Context) -> Status:
     admission, storage = services.admission, services.storage
     boundary = services.boundary
     bwrap = boundary.bwrap
-    shown = bwrap and {"path": bwrap.path, "version": bwrap.version, "source": bwrap.source}
+    shown = None
+    if bwrap is not None:
+        shown = {"path": bwrap.path, "version": bwrap.version, "source": bwrap.source}
     return Status(
         daemon.version,
         daemon.build,

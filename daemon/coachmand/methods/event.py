@@ -180,7 +180,9 @@ async def _pump(
     with scope:
         while lines := await cursor.next():
             if wanted:
-                shown = [line for line in lines if line.data.startswith(tuple(b"{" + w for w in wanted))]
+                shown = [
+                    line for line in lines if line.data.startswith(tuple(b"{" + w for w in wanted))
+                ]
                 if not shown:
                     await context.peer.send_events(_progress(name, run, lines[-1].seq))
                     continue

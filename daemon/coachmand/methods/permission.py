@@ -29,7 +29,7 @@ class Listed:
 
 @frozen
 class AnswerParams:
-    """One of ``option`` (an id that was offered) and ``kind`` (allow, deny, always or a full one)."""
+    """One of ``option`` (an id that was offered) and ``kind`` (allow, deny, always, or in full)."""
 
     request: str
     run: str | None = None

@@ -72,7 +72,9 @@ def _access(context: Context, agent: str | None) -> AgentAccess:
     adapter = services.adapters.get(agent)
     if adapter is None:
         known = ", ".join(sorted(services.adapters))
-        raise RpcError("NotFound", f"cannot explain for {agent!r}: no such agent", f"agents: {known}")
+        raise RpcError(
+            "NotFound", f"cannot explain for {agent!r}: no such agent", f"agents: {known}"
+        )
     try:
         program = find_program(
             adapter, services, services.environment, forbidden_roots(services.state)

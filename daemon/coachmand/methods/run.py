@@ -1,28 +1,27 @@
 """``run.*``: start, look at, wait for and end runs."""
 
-import base64
-import time
 from typing import Any, Literal
 
 import trio
 from attrs import asdict, field, frozen
 
-from coachman.wire import LIST_ROWS, LOG_LINES, exit_of_result
+from coachman.wire import LIST_ROWS, LOG_LINES
 
 from ..evidence.rundir import RunDirectory
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs import inbox
+from ..runs import diffs, inbox, waiting
 from ..runs.lists import Filter, list_runs
 from ..runs.record import Record
 from ..runs.request import StartRequest
-from ..runs.summary import attention_of, summary_of
+from ..runs.summary import summary_of
 from ..runs.transcript import transcript
 from .context import Context
 
 DIFF_BYTES = 256 * 1024
 MAX_DIFF_BYTES = 4 * 1024 * 1024
+MAX_FILES = 1000
 
 
 @frozen
@@ -220,7 +219,10 @@ def register(registry: Registry) -> None:
     )
     async def wait(context: Context, params: WaitParams) -> Waited:
         runs = [await context.run(reference, params.dir) for reference in params.runs]
-        return await _wait(context, runs, params)
+        met, rows = await waiting.wait(
+            context.supervisor, runs, params.until, any_of=params.any, timeout_s=params.timeout_s
+        )
+        return Waited(met, rows)
 
     @registry.method(
         "run.diff",
@@ -277,8 +279,8 @@ def _started(context: Context, record: Record, new: bool, dry_run: bool) -> Star
             record.profile,
             record.permissions,
             record.network,
-            executable and executable.version,
-            executable and executable.path,
+            executable.version if executable else None,
+            executable.path if executable else None,
         ),
         deadlines={"wall": record.wall.epoch_ms},
         base=record.repository.base,
@@ -318,7 +320,7 @@ async def _result(context: Context, run: str) -> dict[str, Any]:
     living = context.supervisor.runs.get(run)
     directory = RunDirectory(context.services.state.run(run))
     found = await trio.to_thread.run_sync(directory.read_result)
-    if found is None or living is not None and living.view.state != "ended":
+    if found is None or (living is not None and living.view.state != "ended"):
         state = living.view.state if living else "unknown"
         raise RpcError(
             "Conflict",
@@ -330,114 +332,23 @@ async def _result(context: Context, run: str) -> dict[str, Any]:
     return {**found, "final_path": str(directory.final)}
 
 
-async def _wait(context: Context, runs: list[str], params: WaitParams) -> Waited:
-    deadline = trio.current_time() + params.timeout_s if params.timeout_s is not None else None
-    need = any if params.any else all
-    while True:
-        seen = context.supervisor.changes
-        found = [await _waited(context, run, params.until) for run in runs]
-        if need(entry["met"] for entry in found):
-            met = {entry["met"] for entry in found if entry["met"]}
-            return Waited("attention" if "attention" in met else next(iter(met), "ended"), found)
-        with trio.move_on_at(deadline if deadline is not None else float("inf")) as scope:
-            await context.supervisor.wait_for_change(seen)
-        if scope.cancelled_caught:
-            return Waited("timeout", found)
-
-
-async def _waited(context: Context, run: str, until: str) -> dict[str, Any]:
-    living = context.supervisor.runs.get(run)
-    if living is None:
-        directory = RunDirectory(context.services.state.run(run))
-        result = await trio.to_thread.run_sync(directory.read_result)
-        if result is not None:
-            return _waited_for_end(result)
-        return {"run": run, "handle": run[-5:], "state": "unknown", "met": None}
-    summary, view = summary_of(living.fixed, living.view), living.view
-    attention = attention_of(view)
-    met = None
-    if until == "attention" and attention is not None:
-        met = "attention"
-    elif until == "turn" and view.turn_over:
-        met = "turn"
-    now_ms = time.time_ns() // 1_000_000
-    keys = ("run", "handle", "task", "state", "outcome", "stop_reason", "now", "changes")
-    return {
-        **{key: summary[key] for key in keys},
-        "met": met,
-        "attention": attention,
-        "seconds_since_event": max(0, now_ms - view.last_ms) / 1000,
-        "usage": view.usage,
-        "next": _next_of(living.fixed.handle, attention),
-    }
-
-
-def _waited_for_end(result: dict[str, Any]) -> dict[str, Any]:
-    keys = ("run", "handle", "task", "outcome", "stop_reason", "error", "usage", "changes")
-    return {
-        **{key: result.get(key) for key in keys},
-        "state": "ended",
-        "met": "ended",
-        "attention": None,
-        "now": None,
-        "exit_code": exit_of_result(result["outcome"], result["stop_reason"]),
-        "next": [["coachman", "result", result["handle"]], ["coachman", "diff", result["handle"]]],
-    }
-
-
-def _next_of(handle: str, attention: dict[str, Any] | None) -> list[list[str]]:
-    if attention is None:
-        return []
-    return [["coachman", "answer", handle, "allow"], ["coachman", "answer", handle, "deny"]]
-
-
 async def _diff(context: Context, params: DiffParams) -> Diff:
     workers = context.services.workers
     if (params.run is None) == (params.task is None):
         raise RpcError("InvalidParams", "cannot diff: name either a run or a task")
     run = await context.run(params.run or params.task or "", params.dir)
-    record = await context.supervisor.record_of(run)
+    common = (await context.supervisor.record_of(run)).repository.common_dir
     try:
-        old, new = await _compared(context, run, record, whole_task=params.task is not None)
-        files = await workers.diff_names(record.repository.common_dir, old, new)
-        shown = [asdict(change) for change in files[:1000]]
+        old, new = await diffs.compared(context.supervisor, run, whole_task=params.task is not None)
+        files = await workers.diff_names(common, old, new)
+        shown = [asdict(change) for change in files[:MAX_FILES]]
         if params.stat or params.names:
             return Diff(old, new, shown)
-        patch = await workers.diff(record.repository.common_dir, old, new)
+        patch = await workers.diff(common, old, new)
     except RepoError as error:
         raise RpcError("NotFound", error.message, hint=error.hint) from error
-    return _page(old, new, shown, patch, params)
-
-
-def _page(
-    old: str, new: str, files: list[dict[str, Any]], patch: bytes, params: DiffParams
-) -> Diff:
-    limit = max(1, min(params.limit, MAX_DIFF_BYTES))
-    part = patch[params.offset : params.offset + limit]
-    end = params.offset + len(part)
-    more = end < len(patch)
-    try:
-        text, encoded = part.decode(), None
-    except UnicodeDecodeError:
-        text, encoded = None, base64.b64encode(part).decode()
-    return Diff(old, new, files, text, encoded, more, end if more else None)
-
-
-async def _compared(
-    context: Context, run: str, record: Record, *, whole_task: bool
-) -> tuple[str, str]:
-    """The two commits to compare: start and end of a run, or base and newest of a task."""
-    living = context.supervisor.runs.get(run)
-    if living is not None and living.view.attempt:
-        start, end = await living.snapshot_now()
-    else:
-        directory = RunDirectory(context.services.state.run(run))
-        result = await trio.to_thread.run_sync(directory.read_result)
-        commits = (result or {}).get("commits") or {}
-        start, end = commits.get("from"), commits.get("to")
-    if start is None or end is None:
-        start = end = record.repository.base
-    return (record.repository.base if whole_task else start), end
+    page = diffs.page(patch, params.offset, min(params.limit, MAX_DIFF_BYTES))
+    return Diff(old, new, shown, page.text, page.encoded, page.more, page.next_offset)
 
 
 async def _cancel(context: Context, run: str) -> dict[str, Any]:

@@ -38,7 +38,9 @@ class GetParams:
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
-    @registry.method("task.list", params=ListParams, result=Listed, summary="Tasks and who works in them.")
+    @registry.method(
+        "task.list", params=ListParams, result=Listed, summary="Tasks and who works in them."
+    )
     async def list_(context: Context, params: ListParams) -> Listed:
         return Listed([_shown(context, task) for task in await _tasks(context, params.dir)])
 

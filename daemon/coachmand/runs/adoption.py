@@ -17,7 +17,7 @@ from ..journal.lines import Entry
 from . import deadlines, inbox
 from .attempt import Attempt
 from .dialogue import Input, ReplayDivergedError
-from .keepers import KeeperError, keeper_alive, launch, read_exit, read_state
+from .keepers import KeeperError, keeper_alive, kill_orphans, launch, read_exit, read_state
 from .link import KeeperLink
 from .prepare import Launch, agent_request, compile_launch, launch_record
 from .replay import latest_checkpoint
@@ -74,10 +74,9 @@ def _never_ran(run: "Run") -> bool:
 
 
 async def _prepare_again(run: "Run") -> None:
-    if run.view.state == "preparing" or (run.view.attempt and run.view.state != "stopping"):
-        if _has_environment(run):
-            run.start_preparing()
     # A stopping run without an agent has nothing more to wait for.
+    if run.view.state != "stopping" and _has_environment(run):
+        run.start_preparing()
 
 
 def _has_environment(run: "Run") -> bool:
@@ -104,6 +103,7 @@ async def start_attempt(run: "Run", prepared: Launch) -> None:
     why = "first" if number == 1 else "the daemon was restarted before the agent ran"
     await trio.to_thread.run_sync(durable.make_directory, path)
     members = {"attempt": number, "why": why, "start": prepared.start_commit}
+    members["subfolder"] = prepared.subfolder
     await run.record([Entry(v.ATTEMPT_STARTED, members)])
     due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S
     record = launch_record(prepared, run.services, path, due_s)
@@ -146,7 +146,7 @@ async def first_words(run: "Run") -> None:
 
 def _conversation(run: "Run") -> Any:
     adapter = run.services.adapters[run.fixed.adapter]
-    return adapter.converse(agent_request(run.fixed, adapter))
+    return adapter.converse(agent_request(run.fixed, adapter, run.view.subfolder))
 
 
 # --- an attempt that is there already --------------------------------------------
@@ -201,10 +201,16 @@ async def _launch_again(run: "Run") -> Launch | None:
     """The sandbox as it was compiled; without it the epilogue is left out, nothing else."""
     services, record = run.services, run.fixed
     adapter = services.adapters[record.adapter]
-    plan = adapter.plan(agent_request(record, adapter))
+    plan = adapter.plan(agent_request(record, adapter, run.view.subfolder))
     try:
         launch, _ = await trio.to_thread.run_sync(
-            compile_launch, record, run.directory, services, run.environment, plan
+            compile_launch,
+            record,
+            run.directory,
+            services,
+            run.environment,
+            plan,
+            run.view.subfolder,
         )
     except Exception as error:
         log.warning("no_epilogue", run=record.run, error=str(error))
@@ -227,8 +233,13 @@ async def _read_end(run: "Run", path: os.PathLike[str]) -> None:
     exit = read_exit(path)
     if exit is not None:
         run.exited(exit)
-    else:
-        run.lost("keeper_lost")
+        return
+    # It was killed: its sandbox dies with it, and what may be left is ended by its pid.
+    try:
+        await trio.to_thread.run_sync(kill_orphans, path)
+    except KeeperError as error:
+        log.error("orphans_live", run=run.fixed.run, error=str(error))
+    run.lost("keeper_lost")
 
 
 async def _read_again(run: "Run") -> None:
@@ -266,7 +277,7 @@ async def end_broken(run: "Run") -> None:
         run.redact(link.mask)
         await link.signal("tree", signal.SIGKILL)
         with trio.move_on_after(KEEPER_START_LIMIT_S):
-            while keeper_alive(path):
+            while keeper_alive(path):  # noqa: ASYNC110 - a lock tells nobody that it is free
                 await trio.sleep(RETRY_S)
     run.attempt = Attempt(run, run.view.attempt, None)
     run.attempt.begin(_conversation(run))
@@ -276,5 +287,3 @@ async def end_broken(run: "Run") -> None:
 def finish_input(attempt: Attempt, payload: dict[str, Any]) -> Input:
     """The finish that is about to be told."""
     return Input("finish", attempt.dialogue.fed, payload)
-
-

@@ -1,4 +1,4 @@
-"""The end of a run: its work product recorded, its verdict found, its one terminal record written."""
+"""The end of a run: its work recorded, its verdict found, its one terminal record written."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

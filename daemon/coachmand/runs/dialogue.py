@@ -86,7 +86,7 @@ def entry_of(action: c.Action) -> tuple[str, dict[str, Any], c.Span | None] | No
 
 
 class Dialogue:
-    """One attempt's conversation at its place in stdout (``fed``), stdin (``out``) and journal (``n``).
+    """A conversation at its place in stdout (``fed``), stdin (``out``) and journal (``n``).
 
     ``known_n`` and ``taken`` are the highest ``n`` of the journal and the bytes the keeper
     has; up to there everything is a repetition. ``said(offset, size)`` reads stdin.log, against

@@ -1,6 +1,7 @@
 """What runs in the same sandbox after the agent: a usage export, in a keeper of its own."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -59,7 +60,7 @@ async def run_epilogue(run: "Run", planned: Launch, session: str) -> None:
     run.post(inbox.EpilogueDone(output))
 
 
-async def _start(run: "Run", planned: Launch, session: str, path: os.PathLike[str]) -> None:
+async def _start(run: "Run", planned: Launch, session: str, path: Path) -> None:
     await trio.to_thread.run_sync(durable.make_directory, path)
     words = tuple(session if word == "{session}" else word for word in planned.epilogue)
     deadline_s = boottime_s() + planned.epilogue_limit_s

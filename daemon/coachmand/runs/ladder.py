@@ -1,6 +1,15 @@
 """How a run is brought to its end: politely first, each rung with a limit."""
 
+import signal
+
+import structlog
 from attrs import frozen
+
+from .attempt import Attempt
+from .clock import boottime_s
+from .view import View
+
+log = structlog.get_logger("run")
 
 CANCEL_GRACE_S = 5.0
 EOF_GRACE_S = 8.0
@@ -20,13 +29,48 @@ CANCEL = Rung("cancel", CANCEL_GRACE_S)
 CLOSE_STDIN = Rung("close_stdin", EOF_GRACE_S)
 TERM = Rung("term", TERM_GRACE_S)
 KILL = Rung("kill", KILL_GRACE_S)
-# Past the last rung the tree survived its own SIGKILL: the keeper is asked no more.
 RUNGS = (CANCEL, CLOSE_STDIN, TERM, KILL)
 
 
-def after(rung: Rung | None) -> Rung | None:
-    """The rung above, the first one for None, None past the last."""
+def after(rung: Rung | None) -> Rung:
+    """The rung above, the first one for None; SIGKILL is repeated."""
     if rung is None:
-        return RUNGS[0]
-    place = RUNGS.index(rung) + 1
-    return RUNGS[place] if place < len(RUNGS) else None
+        return CANCEL
+    return RUNGS[min(RUNGS.index(rung) + 1, len(RUNGS) - 1)]
+
+
+class Ladder:
+    """Where on the ladder a run is; ``due_s`` (CLOCK_BOOTTIME) is when it climbs on."""
+
+    def __init__(self) -> None:
+        self.rung: Rung | None = None
+        self.due_s: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Ladder {self.rung.name if self.rung else 'unused'}>"
+
+    def start_at(self, rung: Rung) -> None:
+        """Take ``rung`` for done: the next one follows when its grace is over."""
+        self.rung, self.due_s = rung, boottime_s() + rung.grace_s
+
+    def leave(self) -> None:
+        """The agent is gone: nothing more to do to it."""
+        self.due_s = None
+
+    async def climb(self, attempt: Attempt, view: View) -> None:
+        """Do the next thing. A turn that is over needs no cancel, nor one never begun."""
+        rung = after(self.rung)
+        if rung is CANCEL and (view.turn_over or view.cancel_told or not view.told_start):
+            rung = CLOSE_STDIN
+        if self.rung is KILL:
+            log.error("tree_survives", attempt=repr(attempt))
+        self.start_at(rung)
+        match rung.name:
+            case "cancel":
+                await attempt.tell("cancel")
+            case "close_stdin":
+                await attempt.close_stdin()
+            case "term":
+                await attempt.signal("agent", signal.SIGTERM)
+            case "kill":
+                await attempt.signal("tree", signal.SIGKILL)

@@ -37,7 +37,9 @@ class Filter:
     cursor: str | None = None
 
 
-async def list_runs(supervisor: Supervisor, wanted: Filter) -> tuple[list[Summary], int, str | None]:
+async def list_runs(
+    supervisor: Supervisor, wanted: Filter
+) -> tuple[list[Summary], int, str | None]:
     """A page of summaries, how many ended runs exist beyond it, and where the next page starts.
 
     What needs attention comes first, then the newest.
@@ -75,9 +77,7 @@ async def _repo(supervisor: Supervisor, here: str | None) -> str | None:
 def _living(supervisor: Supervisor, wanted: Filter, repo: str | None) -> list[Summary]:
     found = [summary_of(run.fixed, run.view) for run in supervisor.runs.values()]
     matching = [summary for summary in found if _matches(summary, wanted, repo)]
-    return sorted(
-        matching, key=lambda s: (s["attention"] is not None, s["run"]), reverse=True
-    )
+    return sorted(matching, key=lambda s: (s["attention"] is not None, s["run"]), reverse=True)
 
 
 def _ended(

@@ -12,6 +12,7 @@ from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan, Se
 from coachman_sandbox import environment as crossing
 from coachman_sandbox import executables, gitview, layout
 from coachman_sandbox.bubblewrap import Compiled, compile_policy
+from coachman_sandbox.host import Host, read_host
 from coachman_sandbox.policy import AgentAccess, GitView, Place, Policy, PolicyError
 from coachman_sandbox.profiles import PROFILES
 
@@ -23,6 +24,9 @@ from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from .record import Record
 from .services import Services
+
+# Stands for the home until the policy's digest has named it.
+UNNAMED_HOME = "/nonexistent"
 
 
 @frozen
@@ -47,14 +51,14 @@ class Launch:
     digest: str
     version: str | None
     mask: tuple[str, ...]
+    subfolder: str = ""
     start_commit: str | None = None
 
 
-def agent_request(record: Record, adapter: Adapter) -> AgentRequest:
+def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequest:
     """What the adapter is told: paths as they are inside, names of variables, no values."""
-    subfolder = f"/{record.repository.prefix}" if record.repository.prefix else ""
     return AgentRequest(
-        cwd=layout.WORKSPACE + subfolder,
+        cwd=os.path.join(layout.WORKSPACE, subfolder).rstrip("/"),
         home=layout.HOME,
         permissions=record.permissions,
         argv=record.argv,
@@ -90,7 +94,7 @@ def find_program(
 
 def forbidden_roots(state: StateDirectory, *roots: str) -> tuple[str, ...]:
     """Canonical directories that agents may write: no executable may lie there."""
-    return tuple(os.path.realpath(path) for path in (state.root, state.worktrees, *roots))
+    return tuple(os.path.realpath(path) for path in (str(state.root), str(state.worktrees), *roots))
 
 
 async def prepare(
@@ -144,13 +148,19 @@ def _place_and_compile(
     record: Record, directory: RunDirectory, services: Services, environment: Mapping[str, str]
 ) -> Launch:
     adapter = services.adapters[record.adapter]
-    request = agent_request(record, adapter)
-    plan = adapter.plan(request)
-    launch, home = compile_launch(record, directory, services, environment, plan)
+    subfolder = _subfolder(record)
+    plan = adapter.plan(agent_request(record, adapter, subfolder))
+    launch, home = compile_launch(record, directory, services, environment, plan, subfolder)
     durable.make_directory(services.state.root / home)
     for seed in plan.seeds:
         _sow(services.state.root / home, seed, environment)
     return launch
+
+
+def _subfolder(record: Record) -> str:
+    """The caller's own folder of the worktree; its top where the base does not have it."""
+    prefix = record.repository.prefix
+    return prefix if os.path.isdir(os.path.join(record.worktree, prefix)) else ""
 
 
 def _sow(home: Any, seed: Seed, environment: Mapping[str, str]) -> None:
@@ -171,6 +181,7 @@ def compile_launch(
     services: Services,
     environment: Mapping[str, str],
     plan: LaunchPlan,
+    subfolder: str,
 ) -> tuple[Launch, str]:
     """The sandbox of a run and its home. Reads the host, changes nothing. Blocks."""
     adapter = services.adapters[record.adapter]
@@ -179,7 +190,11 @@ def compile_launch(
         adapter, services, environment, forbidden_roots(services.state, repo.toplevel)
     )
     view = gitview.git_view(repo.common_dir, admin_name(record))
-    policy, home = build_policy(record, directory, services, environment, plan, program, view)
+    # Read anew: a laptop changes its network between two runs, a caller its certificates.
+    host = read_host(environment)
+    access = _access(record, services, environment, plan, program)
+    place = _place(record, directory, services, view, subfolder)
+    policy, home = build_policy(record, services, place, access, host)
     words = {"{executable}": program.path or "", "{python}": program.python}
     launch = Launch(
         compile_policy(policy),
@@ -189,6 +204,7 @@ def compile_launch(
         policy.digest,
         program.version,
         tuple(environment[name] for name in secret_names(adapter, environment)),
+        subfolder,
     )
     return launch, home
 
@@ -198,16 +214,43 @@ def secret_names(adapter: Adapter, environment: Mapping[str, str]) -> list[str]:
     return [name for name in adapter.spec.credentials if environment.get(name)]
 
 
-def build_policy(
+def policy_digest(
     record: Record,
-    directory: RunDirectory,
+    services: Services,
+    environment: Mapping[str, str],
+    program: Program,
+) -> str:
+    """The digest of the policy to come: it says what is granted, not where that lies. Pure."""
+    adapter = services.adapters[record.adapter]
+    plan = adapter.plan(agent_request(record, adapter, ""))
+    view = GitView(record.repository.common_dir, admin_name(record))
+    directory = RunDirectory(services.state.run(record.run))
+    access = _access(record, services, environment, plan, program)
+    place = _place(record, directory, services, view, "")
+    policy, _ = build_policy(record, services, place, access, services.boundary.host)
+    return policy.digest
+
+
+def build_policy(
+    record: Record, services: Services, place: Place, access: AgentAccess, host: Host
+) -> tuple[Policy, str]:
+    """The policy of a run, and its home below the state directory. Pure."""
+    build = PROFILES[record.profile].build
+    # The digest does not depend on where the home lies, and the home is named by it.
+    digest = build(place, access, host).digest
+    home = services.state.home(record.repository.key, record.task, record.agent, digest)
+    policy = build(evolve(place, home=str(home)), access, host)
+    return policy, str(home.relative_to(services.state.root))
+
+
+def _access(
+    record: Record,
     services: Services,
     environment: Mapping[str, str],
     plan: LaunchPlan,
     program: Program,
-    view: GitView,
-) -> tuple[Policy, str]:
-    """The policy of a run, and its home below the state directory. Pure."""
+) -> AgentAccess:
+    """What the agent needs beyond its place: its program, and the variables that cross."""
     adapter = services.adapters[record.adapter]
     secret = secret_names(adapter, environment)
     plain = {
@@ -216,28 +259,27 @@ def build_policy(
         **crossing.run_variables(record.run, record.task, record.wall.epoch_ms),
         **plan.env,
     }
-    access = evolve(
+    return evolve(
         program.access,
         env={name: value for name, value in plain.items() if name not in secret},
         credentials={name: environment[name] for name in secret},
     )
-    place = Place(
+
+
+def _place(
+    record: Record, directory: RunDirectory, services: Services, view: GitView, subfolder: str
+) -> Place:
+    return Place(
         workspace=record.worktree,
-        subfolder=record.repository.prefix,
+        subfolder=subfolder,
         git=view,
-        home="/",
+        home=UNNAMED_HOME,
         scratch=str(directory.scratch),
         output=str(directory.artifacts),
         inputs=str(directory.inputs),
         guest=services.guest,
         state_dir=os.path.realpath(services.state.root),
     )
-    build = PROFILES[record.profile].build
-    # The digest does not depend on where the home lies, and the home is named by it.
-    digest = build(evolve(place, home="/nonexistent"), access, services.boundary.host).digest
-    home = services.state.home(record.repository.key, record.task, record.agent, digest)
-    policy = build(evolve(place, home=str(home)), access, services.boundary.host)
-    return policy, str(home.relative_to(services.state.root))
 
 
 def launch_record(

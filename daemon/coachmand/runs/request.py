@@ -9,26 +9,16 @@ from attrs import evolve, field, frozen
 
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
-from coachman_sandbox.policy import GitView
 from coachman_sandbox.profiles import PROFILES
 
 from ..evidence import ids
-from ..evidence.rundir import RunDirectory
 from ..evidence.state import repo_key
+from ..redaction import Redactor
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
-from ..redaction import Redactor
 from ..rpc.errors import RpcError
 from .clock import Moment
-from .prepare import (
-    Program,
-    admin_name,
-    agent_request,
-    build_policy,
-    find_program,
-    forbidden_roots,
-    secret_names,
-)
+from .prepare import Program, find_program, forbidden_roots, policy_digest, secret_names
 from .record import Executable, Record, Repository
 from .services import Services
 from .tasks import Task, TaskStore
@@ -134,25 +124,8 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
         continuing=len(task.runs),
         request_key=request.request_key,
     )
-    record = evolve(record, policy_digest=_digest(record, adapter, services, environment, program))
-    return Planned(record, task, environment, request.prompt)
-
-
-def _digest(
-    record: Record,
-    adapter: Adapter,
-    services: Services,
-    environment: Mapping[str, str],
-    program: Program,
-) -> str:
-    """The digest of the policy to come: it says what is granted, not where that lies."""
-    directory = RunDirectory(services.state.run(record.run))
-    view = GitView(record.repository.common_dir, admin_name(record))
-    launch_plan = adapter.plan(agent_request(record, adapter))
-    policy, _ = build_policy(
-        record, directory, services, environment, launch_plan, program, view
-    )
-    return policy.digest
+    digest = policy_digest(record, services, environment, program)
+    return Planned(evolve(record, policy_digest=digest), task, environment, request.prompt)
 
 
 def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
@@ -176,7 +149,9 @@ def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
 def _check_agent(request: StartRequest, name: str, adapter: Adapter) -> None:
     spec = adapter.spec
     if spec.takes_argv and not request.argv:
-        raise usage(f"agent {name} needs a program", "give it after --: coachman run -- PROGRAM ARG…")
+        raise usage(
+            f"agent {name} needs a program", "give it after --: coachman run -- PROGRAM ARG…"
+        )
     if request.argv and not spec.takes_argv:
         raise usage(f"agent {name} takes no program after --", "use -a command for that")
     if not spec.takes_argv and not request.prompt.strip():
@@ -220,7 +195,8 @@ async def _base(request: StartRequest, found: FoundRepository, services: Service
     if request.base is None:
         if found.head is None:
             raise usage(
-                f"{found.toplevel} has no commit yet", "commit something first: git commit --allow-empty"
+                f"{found.toplevel} has no commit yet",
+                "commit something first: git commit --allow-empty",
             )
         return found.head
     try:

@@ -7,8 +7,8 @@ something was about to be done: a run that is found again after a crash goes on
 through the same code.
 """
 
-import signal
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -19,18 +19,18 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..permissions import modes
-from ..permissions.choice import ChoiceError, by_person
 from ..redaction import Redactor
 from ..rpc.errors import RpcError
 from . import adoption, deadlines, inbox, ladder, transitions
 from .attempt import Attempt
-from .clock import Moment, boottime_s
+from .clock import boottime_s
 from .conclusion import conclude, product_of, write_result
 from .epilogue import run_epilogue
 from .prepare import Launch, admin_dir, prepare
+from .questions import Questions, resolved
 from .record import Record
 from .services import Services
-from .view import Permission, View
+from .view import View
 
 log = structlog.get_logger("run")
 
@@ -61,15 +61,15 @@ class Run:
         self.permission_s = record.permission_s
         self._send, self._receive = trio.open_memory_channel[inbox.Message](1024)
         self._output_is_due = False
+        self._over = False
         self._preparing = trio.CancelScope()
-        self._rung: ladder.Rung | None = None
-        self._rung_due_s: float | None = None
+        self._ladder = ladder.Ladder()
+        self._questions = Questions(record.permissions, self.boot, view, self._living_attempt)
         self._exit: dict[str, Any] | None = None
         self._epilogue: inbox.EpilogueDone | None = None
         self._epilogue_started = False
         self._concluding = False
         self._failure: str | None = None
-        self._permissions_due_s: dict[str, float] = {}
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
 
@@ -101,17 +101,32 @@ class Run:
 
     def let_go(self) -> None:
         """Close the logs and the link; an agent that lives goes on in its keeper."""
+        self._over = True
         if self.attempt is not None:
             self.attempt.close()
         self.journal.close()
+        with suppress(trio.WouldBlock):
+            while True:
+                self._turn_away(self._receive.receive_nowait())
 
     def post(self, message: inbox.Message) -> None:
         """Put a message in the inbox; updates of stdout are merged into one."""
+        if self._over:
+            self._turn_away(message)
+            return
         if isinstance(message, inbox.OutputGrew):
             if self._output_is_due:
                 return
             self._output_is_due = True
         self._send.send_nowait(message)
+
+    def _turn_away(self, message: inbox.Message) -> None:
+        """Whoever waits for a reply gets one, also when nobody reads the inbox any more."""
+        if isinstance(message, inbox.CancelAsked):
+            message.reply.give({"already": True})
+        elif isinstance(message, inbox.Answered):
+            text = f"cannot answer {message.request}: run {self.fixed.handle} is over"
+            message.reply.refuse(RpcError("Conflict", text))
 
     def spawn(self, function: Any, *args: Any) -> None:
         """Start a task that lives within the run's own."""
@@ -133,12 +148,14 @@ class Run:
         if any(event["type"] in v.CHANGES for event in events):
             self.services.on_change()
 
-    async def enter(self, state: str, reason: str | None = None) -> None:
-        """Go over to another state."""
+    async def enter(
+        self, state: str, reason: str | None = None, by: Mapping[str, Any] | None = None
+    ) -> None:
+        """Go over to another state; ``by`` says who wanted it."""
         current = self.view.state
         transitions.check(current, state)
         members = {"from": current, "to": state, "reason": reason}
-        await self.record([Entry(v.RUN_STATE, members)])
+        await self.record([Entry(v.RUN_STATE, {**members, **({"by": dict(by)} if by else {})})])
 
     async def _next(self) -> inbox.Message | None:
         due_s = min((d.due_s for d in self._deadlines()), default=None)
@@ -153,27 +170,40 @@ class Run:
     async def _take(self, message: inbox.Message) -> None:
         match message:
             case inbox.OutputGrew():
-                self._output_is_due = False
-                if self.attempt is not None and await self.attempt.feed():
-                    self.post(inbox.OutputGrew())
+                await self._feed()
             case inbox.Answered():
-                await self._answer(message)
-            case inbox.CancelAsked(by=by, reply=reply):
-                await self._cancel(by, reply)
+                await self._questions.answer(message)
+            case inbox.CancelAsked():
+                await self._cancel(message)
             case inbox.Admitted():
                 await self._admitted()
             case inbox.Prepared(launch=launch):
                 await self._prepared(launch)
+            case inbox.KeeperGone():
+                await adoption.find_keeper(self)
+            case inbox.Concluded(product=product):
+                await conclude(self, product)
+            case _:
+                self._remember(message)
+
+    def _remember(self, message: inbox.Message) -> None:
+        """What is only noted: `_advance` sees what follows from it."""
+        match message:
             case inbox.Failed(message=text):
                 self._failure = text
             case inbox.Exited(exit=exit):
                 self._exit = exit
-            case inbox.KeeperGone():
-                await adoption.find_keeper(self)
             case inbox.EpilogueDone():
                 self._epilogue = message
-            case inbox.Concluded(product=product):
-                await conclude(self, product)
+
+    async def _feed(self) -> None:
+        self._output_is_due = False
+        if self.attempt is not None and await self.attempt.feed():
+            self.post(inbox.OutputGrew())
+
+    def _living_attempt(self) -> Attempt:
+        assert self.attempt is not None
+        return self.attempt
 
     # --- from queued to active ---
 
@@ -235,7 +265,7 @@ class Run:
         if self._is_lost:
             await self._end_lost()
         elif not self.attempt.behind:
-            await self._decide_permissions()
+            await self._questions.decide()
             await self._mirror_waiting()
             await self._close_after_turn()
             await self._finish()
@@ -243,23 +273,6 @@ class Run:
     @property
     def _is_lost(self) -> bool:
         return self._exit is not None and "lost" in self._exit
-
-    async def _decide_permissions(self) -> None:
-        assert self.attempt is not None
-        for request, asked in list(self.view.pending.items()):
-            decision = modes.standing(self.fixed.permissions, asked.options)
-            if self.view.cancel_told or self.view.finished:
-                await self.record([_resolved(request, modes.withdrawn("cancel"))])
-            elif decision is not None:
-                await self._resolve(asked, decision)
-            elif request not in self._permissions_due_s:
-                self._permissions_due_s[request] = self._permission_due_s(asked)
-
-    def _permission_due_s(self, asked: Permission) -> float:
-        due = Moment(
-            asked.deadline_boot or "", asked.deadline_boottime_s or 0.0, asked.deadline or 0
-        ).due_boottime_s(self.boot)
-        return deadlines.permission_due_after_restart_s(due, boottime_s())
 
     async def _mirror_waiting(self) -> None:
         if self.view.state == "active" and self.view.pending:
@@ -274,8 +287,8 @@ class Run:
             return
         if view.state in ("active", "waiting"):
             await self.enter("stopping", "turn_ended")
-        if view.state == "stopping" and self._rung in (None, ladder.CANCEL):
-            self._climb_to(ladder.CLOSE_STDIN)
+        if view.state == "stopping" and self._ladder.rung in (None, ladder.CANCEL):
+            self._ladder.start_at(ladder.CLOSE_STDIN)
 
     async def _finish(self) -> None:
         attempt, view, exit = self.attempt, self.view, self._exit
@@ -284,7 +297,7 @@ class Run:
             return
         if view.state != "stopping":
             await self.enter("stopping", "agent_exited")
-        self._rung_due_s = None
+        self._ladder.leave()
         if not view.finished and self._wants_epilogue():
             return
         if not view.finished:
@@ -311,7 +324,7 @@ class Run:
         self._concluding = True
         if not self.view.attempt_over:
             leftovers = [
-                _resolved(request, modes.withdrawn("agent")) for request in self.view.pending
+                resolved(request, modes.withdrawn("agent")) for request in self.view.pending
             ]
             await self.record([*leftovers, Entry(v.ATTEMPT_ENDED, {"exit": dict(exit)})])
         self.spawn(self._gather)
@@ -360,57 +373,16 @@ class Run:
 
     # --- answers, cancels, deadlines ---
 
-    async def _answer(self, message: inbox.Answered) -> None:
-        asked = self.view.pending.get(message.request)
-        if asked is None or self.attempt is None or self.attempt.behind:
-            message.reply.refuse(self._no_such_question(message.request))
-            return
-        try:
-            chosen = by_person(asked.options, option=message.option, kind=message.kind)
-        except ChoiceError as error:
-            refusal = RpcError("InvalidParams", f"cannot answer {message.request}: {error}")
-            message.reply.refuse(refusal)
-            return
-        if chosen.get("requires_message") and not message.message:
-            text = f"cannot answer {message.request}: option {chosen['id']} needs a message"
-            message.reply.refuse(RpcError("InvalidParams", text, hint="pass it with -m TEXT"))
-            return
-        decision = modes.Decision(
-            chosen["id"], chosen["kind"], "selected", message.by, message.message
-        )
-        await self._resolve(asked, decision)
-        message.reply.give(chosen)
-
-    def _no_such_question(self, request: str) -> RpcError:
-        if (answered := self.view.answered.get(request)) is None:
-            return RpcError("NotFound", f"cannot answer {request}: the run asks nothing of that id")
-        by = answered.get("by") or {}
-        who = by.get("user") or by.get("resolver") or "somebody"
-        text = f"cannot answer {request}: {who} answered it before you"
-        return RpcError("Conflict", text, detail=answered)
-
-    async def _resolve(self, asked: Permission, decision: modes.Decision) -> None:
-        """One line says what was decided and is the input; the second tells everyone."""
-        assert self.attempt is not None
-        self._permissions_due_s.pop(asked.request, None)
-        payload = {"request": asked.request, **decision.members()}
-        await self.attempt.tell("answer", payload, companions=[_resolved(asked.request, decision)])
-
-    async def _cancel(self, by: dict[str, Any], reply: inbox.Reply) -> None:
+    async def _cancel(self, asked: inbox.CancelAsked) -> None:
         already = self.view.state in ("stopping", "ended")
         if not already:
-            await self._stop("cancelled", by)
-        reply.give({"already": already})
+            await self._stop("cancelled", asked.by)
+        asked.reply.give({"already": already})
 
     async def _stop(self, reason: str, by: Mapping[str, Any] | None = None) -> None:
-        await self.record([Entry(v.RUN_STATE, self._stopping(reason, by))])
+        await self.enter("stopping", reason, by)
         if self.attempt is not None:
-            await self._climb()
-
-    def _stopping(self, reason: str, by: Mapping[str, Any] | None) -> dict[str, Any]:
-        transitions.check(self.view.state, "stopping")
-        members = {"from": self.view.state, "to": "stopping", "reason": reason}
-        return {**members, "by": dict(by)} if by else members
+            await self._ladder.climb(self.attempt, self.view)
 
     def _deadlines(self) -> list[deadlines.Deadline]:
         attempt = self.attempt
@@ -418,9 +390,9 @@ class Run:
             deadlines.Facts(
                 self.view.state,
                 self.fixed.wall.due_boottime_s(self.boot),
-                self._permissions_due_s,
+                self._questions.due_s,
                 attempt.timers_due_s if attempt is not None and self._exit is None else {},
-                self._rung_due_s,
+                self._ladder.due_s,
             )
         )
 
@@ -434,43 +406,12 @@ class Run:
 
     async def _expire(self, deadline: deadlines.Deadline) -> None:
         match deadline.which:
-            case "timer" if self.attempt is not None:
-                await self.attempt.expire(deadline.key)
+            case "timer":
+                await self._living_attempt().expire(deadline.key)
             case "ladder":
-                await self._climb()
-            case "permission" if (asked := self.view.pending.get(deadline.key)) is not None:
-                members = {"which": "permission", "request": deadline.key}
-                await self.record([Entry(v.DEADLINE_EXPIRED, members)])
-                await self._resolve(asked, modes.expired(asked.options))
+                await self._ladder.climb(self._living_attempt(), self.view)
+            case "permission":
+                await self._questions.expire(deadline.key)
             case "wall" if self.view.state not in ("stopping", "ended"):
                 await self.record([Entry(v.DEADLINE_EXPIRED, {"which": "wall"})])
                 await self._stop("wall")
-
-    # --- the ladder ---
-
-    def _climb_to(self, rung: ladder.Rung) -> None:
-        self._rung, self._rung_due_s = rung, boottime_s() + rung.grace_s
-
-    async def _climb(self) -> None:
-        assert self.attempt is not None
-        rung = ladder.after(self._rung) or ladder.KILL
-        if rung is ladder.CANCEL and (self.view.turn_over or not self.view.told_start):
-            rung = ladder.CLOSE_STDIN
-        if self._rung is ladder.KILL:
-            log.error("tree_survives", run=self.fixed.run)
-        self._climb_to(rung)
-        match rung.name:
-            case "cancel" if not self.view.cancel_told:
-                await self.attempt.tell("cancel")
-            case "close_stdin":
-                await self.attempt.close_stdin()
-            case "term":
-                await self.attempt.signal("agent", signal.SIGTERM)
-            case "kill":
-                await self.attempt.signal("tree", signal.SIGKILL)
-
-
-def _resolved(request: str, decision: modes.Decision) -> Entry:
-    members = decision.members()
-    members["kind"] = members.pop("option_kind")
-    return Entry(v.PERMISSION_RESOLVED, {"request": request, **members})

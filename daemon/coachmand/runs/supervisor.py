@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import structlog
 import trio
@@ -260,5 +259,3 @@ def _os_error(error: BaseException) -> OSError | None:
     if isinstance(error, BaseExceptionGroup):
         return next((e for inner in error.exceptions if (e := _os_error(inner))), None)
     return error if isinstance(error, OSError) else None
-
-

@@ -47,9 +47,7 @@ class TaskStore:
         if found is not None:
             return found
         worktree = str(self._state.worktree(repo.key, name))
-        return Task(
-            name, repo.key, repo.common_dir, repo.toplevel, worktree, repo.base, epoch_ms()
-        )
+        return Task(name, repo.key, repo.common_dir, repo.toplevel, worktree, repo.base, epoch_ms())
 
     def get(self, repo: str, name: str) -> Task | None:
         """A task by name."""

@@ -54,6 +54,7 @@ class View:
     session: str | None = None
     agent_version: str | None = None
     start_commit: str | None = None
+    subfolder: str = ""
     n: int = 0
     inputs: list[dict[str, Any]] = field(factory=list)
     told_start: bool = False
@@ -134,6 +135,7 @@ def _started(view: View, event: Event) -> None:
 def _attempt_started(view: View, event: Event) -> None:
     view.attempt = event["attempt"]
     view.start_commit = event.get("start") or view.start_commit
+    view.subfolder = event.get("subfolder", "")
     view.attempt_over = view.finished = view.stdin_closed = view.turn_over = False
     view.told_start = view.cancel_told = False
     view.n, view.turn, view.turn_started = 0, 0, 0
@@ -210,9 +212,11 @@ def _chunk(view: View, event: Event) -> None:
         view.message, view.message_characters = [], 0
         view.now = None
     view.message_id, view.message_open = message_id or view.message_id, True
-    if view.message_characters < MAX_MESSAGE_CHARACTERS:
-        view.message.append(event["text"])
-        view.message_characters += len(event["text"])
+    view.message.append(event["text"])
+    view.message_characters += len(event["text"])
+    while view.message_characters > MAX_MESSAGE_CHARACTERS:
+        # The end of what a program wrote says more than its beginning.
+        view.message_characters -= len(view.message.pop(0))
 
 
 def _tool(view: View, event: Event) -> None:

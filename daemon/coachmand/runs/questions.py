@@ -1,0 +1,107 @@
+"""The open questions of one run: decided by its mode, by a person or by the deadline, once each."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from ..permissions import modes
+from ..permissions.choice import ChoiceError, by_person
+from ..rpc.errors import RpcError
+from . import deadlines, inbox
+from .attempt import Attempt
+from .clock import Moment, boottime_s
+from .view import Permission, View
+
+
+class Questions:
+    """Resolves what the agent of ``view`` asks; ``attempt`` gives the one it is told through."""
+
+    def __init__(self, mode: str, boot: str, view: View, attempt: Callable[[], Attempt]) -> None:
+        self._mode = mode
+        self._boot = boot
+        self._view = view
+        self._attempt = attempt
+        self.due_s: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<Questions {self._mode}, {len(self._view.pending)} open>"
+
+    async def decide(self) -> None:
+        """Settle what needs nobody, and give the rest its deadline."""
+        view = self._view
+        for request, asked in list(view.pending.items()):
+            decision = modes.standing(self._mode, asked.options)
+            if view.cancel_told or view.finished:
+                await self._attempt().note([resolved(request, modes.withdrawn("cancel"))])
+            elif decision is not None:
+                await self._resolve(asked, decision)
+            elif request not in self.due_s:
+                self.due_s[request] = self._first_due_s(asked)
+
+    def _first_due_s(self, asked: Permission) -> float:
+        moment = Moment(
+            asked.deadline_boot or "", asked.deadline_boottime_s or 0.0, asked.deadline or 0
+        )
+        due_s = moment.due_boottime_s(self._boot)
+        return deadlines.permission_due_after_restart_s(due_s, boottime_s())
+
+    async def expire(self, request: str) -> None:
+        """Nobody answered in time."""
+        asked = self._view.pending.get(request)
+        if asked is None:
+            self.due_s.pop(request, None)
+            return
+        members = {"which": "permission", "request": request}
+        await self._attempt().note([Entry(v.DEADLINE_EXPIRED, members)])
+        await self._resolve(asked, modes.expired(asked.options))
+
+    async def answer(self, given: inbox.Answered) -> None:
+        """Carry a person's answer out, or tell them why not."""
+        try:
+            given.reply.give(await self._answer(given))
+        except RpcError as error:
+            given.reply.refuse(error)
+
+    async def _answer(self, given: inbox.Answered) -> Mapping[str, Any]:
+        asked = self._view.pending.get(given.request)
+        if asked is None:
+            raise self._not_open(given.request)
+        try:
+            chosen = by_person(asked.options, option=given.option, kind=given.kind)
+        except ChoiceError as error:
+            text = f"cannot answer {given.request}: {error}"
+            raise RpcError("InvalidParams", text) from error
+        if chosen.get("requires_message") and not given.message:
+            text = f"cannot answer {given.request}: option {chosen['id']} needs a message"
+            raise RpcError("InvalidParams", text, hint="pass it with -m TEXT")
+        await self._resolve(
+            asked,
+            modes.Decision(chosen["id"], chosen["kind"], "selected", given.by, given.message),
+        )
+        return chosen
+
+    def _not_open(self, request: str) -> RpcError:
+        answered = self._view.answered.get(request)
+        if answered is None:
+            return RpcError("NotFound", f"cannot answer {request}: the run asks nothing of that id")
+        by = answered.get("by") or {}
+        who = by.get("user") or by.get("resolver") or "somebody"
+        text = f"cannot answer {request}: {who} answered it before you"
+        return RpcError("Conflict", text, detail=answered)
+
+    async def _resolve(self, asked: Permission, decision: modes.Decision) -> None:
+        """One line is the input and says what was decided; the second tells everyone."""
+        self.due_s.pop(asked.request, None)
+        await self._attempt().tell(
+            "answer",
+            {"request": asked.request, **decision.members()},
+            companions=[resolved(asked.request, decision)],
+        )
+
+
+def resolved(request: str, decision: modes.Decision) -> Entry:
+    """The line that tells everyone what became of a question."""
+    members = decision.members()
+    members["kind"] = members.pop("option_kind")
+    return Entry(v.PERMISSION_RESOLVED, {"request": request, **members})

@@ -1,0 +1,89 @@
+"""Waiting for runs: until they have ended, need someone, or are through with a turn."""
+
+from typing import Any
+
+import trio
+
+from coachman.wire import exit_of_result
+
+from ..evidence.rundir import RunDirectory
+from .clock import epoch_ms
+from .summary import attention_of, summary_of
+from .supervisor import Supervisor
+
+Row = dict[str, Any]
+
+
+async def wait(
+    supervisor: Supervisor,
+    runs: list[str],
+    until: str,
+    *,
+    any_of: bool,
+    timeout_s: float | None,
+) -> tuple[str, list[Row]]:
+    """What was met (ended, attention, turn, timeout), and a row for each of ``runs``.
+
+    ``until`` attention and turn are met by the end as well. Without ``any_of`` all must meet it.
+    """
+    deadline = float("inf") if timeout_s is None else trio.current_time() + timeout_s
+    enough = any if any_of else all
+    while True:
+        seen = supervisor.changes
+        rows = [await _row(supervisor, run, until) for run in runs]
+        if enough(row["met"] for row in rows):
+            met = {row["met"] for row in rows if row["met"]}
+            return "attention" if "attention" in met else next(iter(met), "ended"), rows
+        with trio.move_on_at(deadline) as scope:
+            await supervisor.wait_for_change(seen)
+        if scope.cancelled_caught:
+            return "timeout", rows
+
+
+async def _row(supervisor: Supervisor, run: str, until: str) -> Row:
+    living = supervisor.runs.get(run)
+    if living is None:
+        directory = RunDirectory(supervisor.services.state.run(run))
+        result = await trio.to_thread.run_sync(directory.read_result)
+        return _ended(result) if result is not None else _unknown(run)
+    summary, view = summary_of(living.fixed, living.view), living.view
+    attention = attention_of(view)
+    met = None
+    if until == "attention" and attention is not None:
+        met = "attention"
+    elif until == "turn" and view.turn_over:
+        met = "turn"
+    keys = ("run", "handle", "task", "state", "outcome", "stop_reason", "now", "changes")
+    return {
+        **{key: summary[key] for key in keys},
+        "met": met,
+        "attention": attention,
+        "seconds_since_event": max(0, epoch_ms() - view.last_ms) / 1000,
+        "usage": view.usage,
+        "next": _next_of(living.fixed.handle, attention),
+    }
+
+
+def _ended(result: Row) -> Row:
+    keys = ("run", "handle", "task", "outcome", "stop_reason", "error", "usage", "changes")
+    handle = result["handle"]
+    return {
+        **{key: result.get(key) for key in keys},
+        "state": "ended",
+        "met": "ended",
+        "attention": None,
+        "now": None,
+        "exit_code": exit_of_result(result["outcome"], result["stop_reason"]),
+        "next": [["coachman", "result", handle], ["coachman", "diff", handle]],
+    }
+
+
+def _unknown(run: str) -> Row:
+    """A run whose files cannot be read: it will not change, so waiting for it is over."""
+    return {"run": run, "handle": run[-5:], "state": "unknown", "met": "ended", "outcome": None}
+
+
+def _next_of(handle: str, attention: Row | None) -> list[list[str]]:
+    if attention is None:
+        return []
+    return [["coachman", "answer", handle, choice] for choice in ("allow", "deny")]
