@@ -252,13 +252,27 @@ def test_without_a_terminal_a_question_is_pointed_out(state_dir: Path) -> None:
     """A watcher that cannot be asked prints the question and how to answer it."""
     question = {k: permission()[k] for k in ("request", "question", "tool", "options")}
     events = numbered({"type": "permission.requested", **question})
-    with daemon_at(state_dir, event__subscribe=streaming(events)):
+    asking = started("ask")
+    with daemon_at(state_dir, run__start=asking, event__subscribe=streaming(events)):
         done = coachman(state_dir, "run", "fix it")
         quiet = coachman(state_dir, "run", "--json", "fix it")
 
     assert "? Bash: npm i left-pad" in done.stderr
     assert "coachman answer k7q3x" in done.stderr
     assert quiet.stderr == "k7q3x needs you: coachman permissions k7q3x\n"
+
+
+def test_what_policy_answers_is_shown_and_not_asked(state_dir: Path) -> None:
+    """Where permissions are allowed, the question and its answer are shown, and no choices."""
+    question = {k: permission()[k] for k in ("request", "question", "tool", "options")}
+    policy = {"request": "p1", "kind": "allow_once", "by": {"resolver": "policy"}}
+    events = numbered(
+        {"type": "permission.requested", **question}, {"type": "permission.resolved", **policy}
+    )
+    with daemon_at(state_dir, event__subscribe=streaming(events)):
+        done = coachman(state_dir, "run", "fix it")
+
+    assert "  ? Bash: npm i left-pad\n  = allow once, by policy\n" in done.stderr
 
 
 def test_a_result_that_is_late_is_waited_for(state_dir: Path) -> None:

@@ -72,7 +72,7 @@ class Watched:
             {
                 "daemon.hello": {},
                 "agent.list": AGENTS,
-                "run.start": started(),
+                "run.start": started("ask"),
                 "event.subscribe": self._subscribe,
                 "permission.answer": self._answer,
                 "run.cancel": self._cancel,

@@ -1,29 +1,15 @@
 """The library is typed: a caller's mistakes are found before they run."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 from client_daemon import ROOT
 
-RIGHT = """
-import coachman
-from coachman.results import RunResult
-
-def work() -> RunResult:
-    with coachman.connect(autostart=True, timeout=5) as client:
-        started = client.run.start("p", dir="/src", permissions="ask", timeouts={"wall_s": 60})
-        handle: str = started["handle"]
-        network: str = started["effective"]["network"]
-        with client.events(started["run"], after_seq=3) as events:
-            for event in events:
-                print(event["type"], handle, network, events.cursor)
-        waited = client.run.wait([handle], until="attention", timeout_s=3)
-        if waited["met"] == "attention":
-            for request in client.permission.list(handle, pending=True)["permissions"]:
-                client.permission.answer(request["request"], kind="allow_once")
-        return client.run.result(handle)
-"""
+EXAMPLES = re.findall(
+    r"^```python\n(.*?)^```", (ROOT / "docs/python-client.md").read_text(), re.M | re.S
+)
 WRONG = """
 import coachman
 
@@ -51,9 +37,10 @@ def mypy(tmp_path: Path, source: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_right_caller_passes_strictly(tmp_path: Path) -> None:
-    """A caller that uses the library as documented has no type error."""
-    done = mypy(tmp_path, RIGHT)
+def test_the_documented_examples_pass_strictly(tmp_path: Path) -> None:
+    """Every example of the documentation is free of type errors."""
+    assert len(EXAMPLES) >= 3
+    done = mypy(tmp_path, "\n".join(EXAMPLES))
 
     assert done.returncode == 0, done.stdout
 

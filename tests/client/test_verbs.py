@@ -213,7 +213,9 @@ def test_list_answers_from_the_files_without_a_daemon(state_dir: Path) -> None:
     run = state_dir / "runs" / RUN
     run.mkdir(parents=True)
     (run / "request.json").write_text(
-        '{"format": 1, "task": "parser", "agent": "demo", "prompt": "p"}'
+        json.dumps(
+            {"format": 1, "task": "parser", "agent": "demo", "created_ms": 5, "executable": {}}
+        )
     )
     (state_dir / "live").mkdir()
     (state_dir / "live" / RUN).touch()
@@ -228,6 +230,8 @@ def test_list_answers_from_the_files_without_a_daemon(state_dir: Path) -> None:
     assert page["stale"] is True
     rows = {row["handle"]: (row["task"], row["state"], row["outcome"]) for row in page["runs"]}
     assert rows == {"k7q3x": ("parser", "unknown", None), "m2x9d": ("flaky", "ended", "failed")}
+    assert [row["created_at"] for row in page["runs"] if row["handle"] == "k7q3x"] == [5]
+    assert not any("executable" in row for row in page["runs"])
     assert "maybe stale" in coachman(state_dir, "list").stderr
 
 

@@ -30,7 +30,7 @@ AGENTS = {
 }
 
 
-def started(**more: Any) -> dict[str, Any]:
+def started(permissions: str = "allow", **more: Any) -> dict[str, Any]:
     """What `run.start` returns."""
     return {
         "run": RUN,
@@ -44,7 +44,7 @@ def started(**more: Any) -> dict[str, Any]:
             "model": None,
             "effort": None,
             "profile": "edit",
-            "permissions": "allow",
+            "permissions": permissions,
             "network": "host",
         },
         "deadlines": {"wall": NOW_MS},

@@ -73,7 +73,9 @@ class Foreground:
         self._client = client
         self._run = started["run"]
         self._handle = visible(started["handle"])
-        self._progress = Progress(console)
+        self._asking = started["effective"]["permissions"] == "ask"
+        self._inline = self._asking and console.interactive
+        self._progress = Progress(console, answerable=self._asking)
         self._questions = Questions(client, self._progress)
         self._cancelling = False
 
@@ -147,14 +149,14 @@ class Foreground:
     def _show(self, event: "Event") -> None:
         kind = event["type"]
         if self._console.json or self._console.quiet:
-            if kind == "permission.requested":
+            if kind == "permission.requested" and self._asking:
                 self._console.note(f"{self._handle} needs you: coachman permissions {self._handle}")
             return
-        if kind == "permission.resolved" and self._console.interactive:
+        if kind == "permission.resolved" and self._inline:
             self._questions.resolved(event)
             return
         self._progress.show(event)
-        if kind == "permission.requested" and self._console.interactive and event.get("options"):
+        if kind == "permission.requested" and self._inline and event.get("options"):
             self._questions.asked(event)
 
     def _report(self, result: "RunResult") -> int:

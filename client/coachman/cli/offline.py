@@ -14,19 +14,30 @@ if TYPE_CHECKING:
 
 RECENT_S = 12 * 3600
 _HANDLE_CHARACTERS = 5
-_UNKNOWN: "dict[str, Any]" = {
-    "created_at": None,
-    "started_at": None,
-    "ended_at": None,
-    "outcome": None,
-    "stop_reason": None,
-    "reason": None,
-    "now": None,
-    "tokens": None,
-    "cost_usd": None,
-    "changes": None,
-    "attention": None,
-}
+# The members of a summary: what only a daemon knows stays None.
+_MEMBERS = (
+    "task",
+    "agent",
+    "reason",
+    "outcome",
+    "stop_reason",
+    "created_at",
+    "started_at",
+    "ended_at",
+    "now",
+    "tokens",
+    "cost_usd",
+    "changes",
+    "attention",
+    "labels",
+    "title",
+    "dir",
+    "profile",
+    "permissions",
+    "network",
+    "model",
+    "effort",
+)
 
 
 def read_page(env: "Mapping[str, str]", filters: "Mapping[str, Any]") -> "dict[str, Any]":
@@ -67,11 +78,18 @@ def _row(state: str, run: str, living: bool) -> "dict[str, Any] | None":
         return None
     result = _read(directory, "result.json") or {}
     summary = result.get("summary")
-    row = {**_UNKNOWN, **request, **result, **(summary if isinstance(summary, dict) else {})}
-    row.pop("prompt", None)
-    row.update(run=run, handle=run[-_HANDLE_CHARACTERS:])
-    row["state"] = "ended" if result else "unknown" if living else "lost"
-    return {name: value for name, value in row.items() if name not in ("summary", "format")}
+    known = {
+        "created_at": request.get("created_ms"),
+        **request,
+        **result,
+        **(summary if isinstance(summary, dict) else {}),
+    }
+    return {
+        "run": run,
+        "handle": run[-_HANDLE_CHARACTERS:],
+        "state": "ended" if result else "unknown" if living else "lost",
+        **{name: known.get(name) for name in _MEMBERS},
+    }
 
 
 def _read(directory: str, name: str) -> "dict[str, Any] | None":

@@ -18,6 +18,13 @@ _TEXT_TYPES = {
     "agent.thought_chunk": "thinking: ",
     "user.message_chunk": "prompt: ",
 }
+_WORTH_A_LINE = ("queued", "waiting", "parked", "stopping")
+# The question itself, and the end that follows at once, tell these.
+_SAID_BY_OTHERS = (
+    ("waiting", "permission"),
+    ("stopping", "turn_ended"),
+    ("stopping", "agent_exited"),
+)
 _WHO = {
     "policy": "by policy",
     "deadline": "at its deadline",
@@ -27,10 +34,16 @@ _WHO = {
 
 
 class Progress:
-    """Writes a run's events to ``stream``; ``texts`` False leaves the agent's words out."""
+    """Writes a run's events to ``stream`` (default: stderr).
 
-    def __init__(self, console: "Console", stream: "TextIO | None" = None) -> None:
+    ``answerable`` False says that policy answers at once, so nobody is told how to.
+    """
+
+    def __init__(
+        self, console: "Console", stream: "TextIO | None" = None, *, answerable: bool = True
+    ) -> None:
         self._console = console
+        self._answerable = answerable
         self._stream = stream or sys.stderr
         self._on_stderr = self._stream is sys.stderr
         self._open: tuple[str, object] | None = None
@@ -112,11 +125,13 @@ class Progress:
     def asked(self, event: "Mapping[str, Any]") -> str:
         """A permission request, whole: a command is judged by all of it."""
         handle = visible(str(event.get("run"))[-5:])
-        text = f"  ? {asked_whole(event)}"
+        text = self._paint(f"  ? {asked_whole(event)}", "yellow")
+        if not self._answerable:
+            return text
         remaining = left(event.get("deadline"))
         choices = ", ".join(choice_names(event))
         waits = f" ({remaining})" if remaining else ""
-        return self._paint(text, "yellow") + f"\n    {choices}{waits}: coachman answer {handle} …"
+        return f"{text}\n    {choices}{waits}: coachman answer {handle} …"
 
     def answered(self, event: "Mapping[str, Any]") -> str:
         """Who settled a request, and how."""
@@ -161,7 +176,7 @@ def resolver(by: "Any") -> str:
 def _state(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
     now = event.get("to")
     reason = visible(event.get("reason") or "")
-    if now in ("queued", "stopping", "parked") or (now == "waiting" and reason != "permission"):
+    if now in _WORTH_A_LINE and (now, reason) not in _SAID_BY_OTHERS:
         return f"  [{visible(now)}{': ' + reason if reason else ''}]"
     return None
 

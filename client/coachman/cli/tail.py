@@ -63,7 +63,8 @@ def follow(
     # A reference such as @ may mean another run tomorrow; the stream must not.
     details = client.run.get(run, dir=console.directory)
     stop_at = None if live or details["state"] == "ended" else details["last_seq"]
-    printer = _Json(console) if console.json else _Text(console)
+    asking = details["permissions"] == "ask"
+    printer = _Json(console) if console.json else _Text(console, answerable=asking)
     stream = client.events(
         details["run"],
         after_seq=after_seq,
@@ -115,8 +116,8 @@ class _Json:
 class _Text:
     """Events for people."""
 
-    def __init__(self, console: "Console") -> None:
-        self._progress = Progress(console, sys.stdout)
+    def __init__(self, console: "Console", *, answerable: bool) -> None:
+        self._progress = Progress(console, sys.stdout, answerable=answerable)
 
     def show(self, event: "dict[str, Any]") -> None:
         self._progress.show(event)
