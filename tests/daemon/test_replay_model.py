@@ -15,11 +15,11 @@ from coachmand.runs.dialogue import Dialogue, Input, ReplayDivergedError
 from coachmand.runs.replay import replay
 
 STORM = settings(
-    max_examples=1500,
+    max_examples=1000,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-TAPES = st.binary(min_size=40, max_size=400).map(Tape)
+TAPES = st.binary(min_size=100, max_size=800).map(Tape)
 
 
 def acp_world(tape: Tape, turns: int) -> World:

@@ -64,7 +64,7 @@ class AcpAgent:
         if not self._ready:
             return b""
         data = self._ready.popleft()
-        cut = len(data) if self._tape.over else 1 + self._tape.pick(len(data))
+        cut = len(data) if self._tape.pick(3) == 0 else 1 + self._tape.pick(len(data))
         if cut < len(data):
             self._ready.appendleft(data[cut:])
         return data[:cut]
@@ -88,7 +88,7 @@ class AcpAgent:
             self._put({"id": number, "result": results[method]})
         else:
             self._prompt, self._cancelled = number, False
-            self._script = deque(self._step(n) for n in range(self._tape.pick(12)))
+            self._script = deque(self._step(n) for n in range(4 + self._tape.pick(12)))
 
     def _step(self, n: int) -> Frame | bytes:
         message = {"messageId": f"m{n // 4}", "content": {"type": "text", "text": f"é{n}𝄞"}}

@@ -142,7 +142,9 @@ class Daemon:
             self._speak()
             self._feed(1 << 16)
             self._tell()
-            if self._place() == before:
+            if self._place() == before and self.timers:
+                self._expire()
+            elif self._place() == before:
                 self.tell("finish", {"exit_code": 0, "signal": None, "epilogue": False})
 
     def _place(self) -> tuple[int, int, int]:
@@ -170,9 +172,9 @@ class Daemon:
             possible.append(self._prompt)
         if view.pending:
             possible.append(self._answer)
-        if self.timers:
+        if self.timers and self.world.tape.pick(8) == 7:
             possible.append(self._expire)
-        if possible and not self.world.tape.over and view.turn and not view.cancel_told:
+        if view.turn and not view.cancel_told and self.world.tape.pick(24) == 23:
             possible.append(lambda: self.tell("cancel"))
         if possible:
             possible[self.world.tape.pick(len(possible))]()
