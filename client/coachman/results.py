@@ -145,6 +145,7 @@ class RunResult(TypedDict, total=False):
     cost: dict[str, Any] | None
     final_message: str
     final_message_truncated: bool
+    final_path: str
     changed_files: list[dict[str, Any]]
     artifacts: list[dict[str, Any]]
     worktree: str
@@ -270,7 +271,7 @@ class Answered(TypedDict):
     kind: str
 
 
-class Agent(TypedDict, total=False):
+class Agent(TypedDict):
     """An agent that this version knows, installed or not."""
 
     name: str
@@ -283,7 +284,7 @@ class Agent(TypedDict, total=False):
     efforts: list[str]
     resumes: bool
     takes_model: bool
-    note: str | None
+    note: NotRequired[str | None]
 
 
 class AgentPage(TypedDict):

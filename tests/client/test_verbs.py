@@ -250,6 +250,15 @@ def test_a_result_is_message_verdict_and_evidence(state_dir: Path) -> None:
     )
 
 
+def test_a_cut_message_says_where_all_of_it_is(state_dir: Path) -> None:
+    """What was left out of a long final message is named by its file."""
+    cut = result(final_message_truncated=True, final_path="/state/final.md")
+    with daemon_at(state_dir, run__result=cut):
+        done = coachman(state_dir, "result", HANDLE)
+
+    assert done.stderr == "  [cut; all of it is in /state/final.md]\n"
+
+
 def test_a_failed_result_says_why_and_what_next(state_dir: Path) -> None:
     """A failure names its cause, what is kept and the next commands."""
     failed = result(outcome="failed", final_message="", error="the model API answered 401")

@@ -61,7 +61,8 @@ def main(console: "Console", arguments: "Arguments") -> int:
 
 def _filters(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
     since = arguments.text("since")
-    labels = dict(word.partition("=")[::2] for word in arguments.texts("label"))
+    pairs = [word.partition("=") for word in arguments.texts("label")]
+    labels = {key: value for key, _, value in pairs}
     return {
         "state": _known("state", arguments.words("state"), RUN_STATES),
         "outcome": _known("outcome", arguments.words("outcome"), OUTCOMES),

@@ -158,8 +158,10 @@ def cause(result: "Mapping[str, Any]") -> str:
     error = result.get("error")
     if isinstance(error, dict):
         error = error.get("message")
-    reason = error or ("" if result.get("outcome") == "succeeded" else result.get("stop_reason"))
-    return visible(reason or "")
+    if error or result.get("outcome") == "succeeded":
+        return visible(error or "")
+    reason = result.get("stop_reason")
+    return "" if reason == result.get("outcome") else visible(reason or "")
 
 
 def ending(result: "Mapping[str, Any]") -> list[str]:

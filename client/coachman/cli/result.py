@@ -1,7 +1,5 @@
 """``coachman result``: how a run ended, and its final message."""
 
-import os
-
 from ..wire import exit_of_result
 from .options import Command
 from .render import ending, size
@@ -37,8 +35,7 @@ def _print(console: "Console", result: "RunResult") -> None:
     if message:
         console.line(message)
     if result.get("final_message_truncated"):
-        whole = os.path.join(str(result.get("evidence_dir") or ""), "final.md")
-        console.note(f"  [cut; all of it is in {visible(whole)}]")
+        console.note(f"  [cut; all of it is in {visible(result.get('final_path'))}]")
     if console.quiet:
         return
     if message:
@@ -56,8 +53,8 @@ def _left(result: "RunResult") -> list[str]:
     for artifact in result.get("artifacts") or ():
         lines.append(f"artifact {visible(artifact.get('path'))} ({size(artifact.get('size'))})")
     lines += [f"warning: {visible(warning)}" for warning in result.get("warnings") or ()]
-    if result.get("evidence_dir"):
-        lines.append(f"evidence: {visible(result['evidence_dir'])}")
+    if evidence := result.get("evidence_dir"):
+        lines.append(f"evidence: {visible(evidence)}")
     return lines
 
 
