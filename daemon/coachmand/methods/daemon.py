@@ -114,14 +114,14 @@ class Status:
 
 @frozen
 class ShutdownParams:
-    """``detach`` leaves every run to its keeper; other modes come with later versions."""
+    """``detach`` leaves every run to its keeper; ``drain`` waits for them; ``stop`` ends them."""
 
-    mode: Literal["detach"] = "detach"
+    mode: Literal["detach", "drain", "stop"] = "detach"
 
 
 @frozen
 class Shutdown:
-    """``going_on`` are the handles of the runs that live on."""
+    """The daemon is leaving. ``going_on`` are the handles of the runs that live on."""
 
     mode: str
     going_on: tuple[str, ...] = field(factory=tuple)
@@ -163,11 +163,14 @@ def register(registry: Registry) -> None:
         "daemon.shutdown",
         params=ShutdownParams,
         result=Shutdown,
-        summary="End the daemon; its runs go on.",
+        summary="End the daemon: its runs go on, are waited for, or are ended first.",
         action="shut down",
     )
-    def shutdown(context: Context, params: ShutdownParams) -> Shutdown:
-        going_on = tuple(run.fixed.handle for run in context.supervisor.runs.values())
+    async def shutdown(context: Context, params: ShutdownParams) -> Shutdown:
+        supervisor = context.supervisor
+        if params.mode != "detach":
+            await supervisor.settle(context.who() if params.mode == "stop" else None)
+        going_on = tuple(run.fixed.handle for run in supervisor.runs.values())
         context.daemon.stop(params.mode)
         return Shutdown(params.mode, going_on)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import structlog
 import trio
@@ -14,7 +15,7 @@ from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
 from ..rpc.errors import RpcError
-from . import keys
+from . import inbox, keys
 from .prepare import secret_names
 from .record import Record
 from .replay import fold, latest_checkpoint
@@ -36,6 +37,7 @@ class Supervisor:
         self.tasks = TaskStore(services.state)
         self.runs: dict[str, Run] = {}
         self.changes = 0
+        self._leaving = False
         self._lot = trio.lowlevel.ParkingLot()
         self._nursery = nursery
         self._holders: dict[tuple[str, str], str] = {}
@@ -82,6 +84,14 @@ class Supervisor:
 
     def _check_means(self, request: StartRequest) -> None:
         services = self.services
+        if self._leaving:
+            raise RpcError(
+                "Busy",
+                "cannot start: the daemon is about to leave",
+                hint="start the run once it has",
+                retryable=True,
+                retry_after_s=5,
+            )
         if not services.storage.ok:
             raise RpcError(
                 "Degraded",
@@ -150,6 +160,17 @@ class Supervisor:
     ) -> Run:
         directory = RunDirectory(self.services.state.run(record.run))
         return Run(record, directory, journal, view, self.services, environment)
+
+    # --- leaving ---
+
+    async def settle(self, by: dict[str, Any] | None) -> None:
+        """Accept no more runs and wait until none lives; with ``by``, end them first."""
+        self._leaving = True
+        if by is not None:
+            for run in list(self.runs.values()):
+                run.post(inbox.CancelAsked(by, inbox.Reply()))
+        while self.runs and self.services.storage.ok:
+            await self.wait_for_change(self.changes)
 
     # --- finding again ---
 
