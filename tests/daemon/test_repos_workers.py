@@ -39,7 +39,12 @@ def worker_pid(workers: GitWorkers, key: str = "") -> int | None:
 
 
 def is_gone(pid: int | None) -> bool:
-    return not os.path.exists(f"/proc/{pid}")
+    """Whether a process has ended, be it that nobody reaped it yet."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "ZX"
 
 
 def children_of(pid: int | None) -> list[int]:

@@ -157,6 +157,29 @@ async def test_an_unknown_commit_leaves_nothing_behind(workers: GitWorkers, tmp_
     assert not (repo / ".git/worktrees").exists()
 
 
+async def test_a_cancelled_creation_leaves_nothing_behind(
+    workers: GitWorkers, tmp_path: Path
+) -> None:
+    """Whenever the caller goes away, tree and entry go too, also half written."""
+    repo, tree = tmp_path / "r", tmp_path / "t"
+    head = make_repo(repo, {f"d{n % 50}/f{n}": b"%d" % n for n in range(3000)})
+    cancelled = 0
+    for delay_ms in range(2, 60, 6):
+        with trio.move_on_after(delay_ms / 1000) as scope:
+            await workers.create_worktree(str(repo / ".git"), "t", str(tree), head)
+        cancelled += scope.cancelled_caught
+        if scope.cancelled_caught:
+            assert not tree.exists()
+            assert not (repo / ".git/worktrees").exists()
+        else:
+            await workers.remove_worktree(
+                str(repo / ".git"), str(repo / ".git/worktrees/t"), str(tree)
+            )
+
+    assert cancelled > 0
+    assert not list(repo.glob(".git/coachman*"))
+
+
 async def test_an_interrupted_creation_is_taken_over(workers: GitWorkers, tmp_path: Path) -> None:
     """An entry that names the same, now empty tree is replaced and not added to."""
     repo, tree = tmp_path / "r", tmp_path / "t"

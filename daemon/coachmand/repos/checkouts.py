@@ -17,7 +17,7 @@ from coachmand.repos import formats, gitindex, objects, opening
 from coachmand.repos.beneath import raw
 from coachmand.repos.errors import FAILED, RepoError
 from coachmand.repos.gitindex import Stat
-from coachmand.repos.lineage import die_with_parent
+from coachmand.repos.lineage import die_with
 from coachmand.repos.objects import Item
 from coachmand.repos.statcache import StatCache
 
@@ -100,10 +100,11 @@ class _Helper:
 
     def __init__(self, repo: Any, root: bytes, items: Sequence[Item]) -> None:
         self._reading, writing = os.pipe()
+        parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                die_with_parent()
+                die_with(parent)
                 with open(writing, "wb") as pipe:
                     for item in items:
                         pipe.write(_write(repo, root, item).packed())

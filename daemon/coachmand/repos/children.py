@@ -15,7 +15,7 @@ from attrs import define, field
 from coachmand.repos.deletion import delete_tree
 from coachmand.repos.errors import CRASHED, FAILED, TIMED_OUT, RepoError
 from coachmand.repos.landlock import confine
-from coachmand.repos.lineage import die_with_parent, forbid_tracing
+from coachmand.repos.lineage import die_with, forbid_tracing
 from coachmand.repos.operations import OPERATIONS, Operation
 
 _OPEN_FILES = 4096
@@ -43,9 +43,9 @@ class Child:
         return bool(chunk)
 
     def kill(self, why: str) -> None:
-        """End it at once. The process is ours and not yet reaped, so the number is its own."""
+        """End it and what it forked at once. It is not reaped yet, so the number is its own."""
         self.killed_for = self.killed_for or why
-        os.kill(self.pid, signal.SIGKILL)
+        os.killpg(self.pid, signal.SIGKILL)
 
     def finish(self) -> tuple[dict[str, Any], bytes]:
         """Reap it and return the answer and the bytes that come with it."""
@@ -84,19 +84,25 @@ def start(request: int, name: str, params: dict[str, Any], limit_s: float | None
     if scratch:
         params = {**params, "scratch": scratch}
     reading, writing = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        _be_child(operation, name, params, writing)
+        _be_child(parent, operation, name, params, writing)
     os.close(writing)
+    # Here and in the child: whichever comes first, it can be killed as a group from now on.
+    with contextlib.suppress(ProcessLookupError):
+        os.setpgid(pid, pid)
     deadline_s = time.monotonic() + (limit_s or operation.limit_s)
     return Child(request, name, pid, reading, deadline_s, scratch)
 
 
-def _be_child(operation: Operation, name: str, params: dict[str, Any], writing: int) -> NoReturn:
+def _be_child(
+    parent: int, operation: Operation, name: str, params: dict[str, Any], writing: int
+) -> NoReturn:
     status = 1
     try:
-        _shed_parent()
+        _shed_parent(parent)
         answer, payload = _outcome(operation, name, params)
         with open(writing, "wb") as pipe:
             pipe.write(json.dumps(answer).encode() + b"\n" + payload)
@@ -105,8 +111,9 @@ def _be_child(operation: Operation, name: str, params: dict[str, Any], writing: 
         os._exit(status)
 
 
-def _shed_parent() -> None:
-    die_with_parent()
+def _shed_parent(parent: int) -> None:
+    os.setpgid(0, 0)
+    die_with(parent)
     nowhere = os.open(os.devnull, os.O_RDWR)
     # Nothing that a library prints may end up in the worker's own protocol.
     os.dup2(nowhere, sys.stdin.fileno())

@@ -6,6 +6,7 @@ import stat
 from itertools import count
 
 from coachmand.repos import beneath
+from coachmand.repos.errors import FAILED, RepoError
 
 _OWNER_ALL = 0o700
 # Directories wait for their turn under this name at the top of the tree.
@@ -24,14 +25,22 @@ def delete_tree(directory: str) -> None:
         return
     _make_accessible(target, None)
     root = beneath.open_root(target)
-    numbers = count()
     try:
-        while names := beneath.names_in(root):
-            for name in names:
-                _delete_at_top(root, name, numbers)
+        _empty(root)
     finally:
         os.close(root)
     os.rmdir(target)
+
+
+def _empty(root: int) -> None:
+    numbers = count()
+    before: list[bytes] = []
+    while names := beneath.names_in(root):
+        if names == before:
+            raise RepoError(FAILED, f"cannot delete: {len(names)} entries stay, as {names[0]!r}")
+        before = names
+        for name in names:
+            _delete_at_top(root, name, numbers)
 
 
 def _is_folder(path: bytes) -> bool:
@@ -53,7 +62,8 @@ def _delete_at_top(root: int, name: bytes, numbers: "count[int]") -> None:
                 _move_to_top(folder, inner, root, numbers)
     finally:
         os.close(folder)
-    with contextlib.suppress(FileNotFoundError):
+    # Whoever wrote here may just be dying: what it left is found on the next round.
+    with contextlib.suppress(OSError):
         os.rmdir(name, dir_fd=root)
 
 

@@ -9,9 +9,8 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent() -> None:
-    """Be killed when the parent ends; call first thing after a fork."""
-    parent = os.getppid()
+def die_with(parent: int) -> None:
+    """Be killed when ``parent`` ends, which took its own number before it forked."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

@@ -94,7 +94,9 @@ class GitWorkers:
         Nothing is left behind on failure; what was at ``tree_path`` stays.
         """
         params = {"common": common, "tree_path": tree_path, "commit": commit}
-        admin_dir: str = await self._call(common, "create_entry", name=name, **params)
+        # Short, and half of it could not be undone: an entry's name is known only at its end.
+        with trio.CancelScope(shield=True):
+            admin_dir: str = await self._call(common, "create_entry", name=name, **params)
         try:
             await self._call(common, "check_out", admin_dir=admin_dir, **params)
         except BaseException:

@@ -20,6 +20,8 @@ CACHE_NAME = "coachman-files"
 
 MAX_FILE_BYTES = 1 << 30
 _WHOLE_BYTES = 32 << 20
+# A file may grow after its size was read; what is beyond comes with the next snapshot.
+_GROWTH_BYTES = 1 << 12
 # Judging one path costs a look at each folder above it.
 MAX_DEPTH = 256
 _MAX_REPORTED = 50
@@ -239,7 +241,7 @@ class TreeReader:
         if size > _WHOLE_BYTES:
             return self.rules.store_large(descriptor)
         with open(descriptor, "rb", closefd=False) as file:
-            return self.rules.store(path, file.read(_WHOLE_BYTES), known)
+            return self.rules.store(path, file.read(size + _GROWTH_BYTES), known)
 
     def _leave_out(self, path: bytes, why: str) -> None:
         self.left_out.append(beneath.text(path))
