@@ -1,0 +1,51 @@
+"""How soon an agent is heard."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from by_hand import ByHand
+from figures import Figure, row
+from row_run import AGENTS
+from timing import medians
+from world import Bench, World, request
+
+MARGIN_MS = 30.0
+
+
+@row("first-event")
+def measure(bench: Bench) -> Iterator[Figure]:
+    """`run.start` answered to the agent's first event, against the agent alone to its first byte."""
+    with bench.world() as world:
+        world.start()
+        for name, prompt, _, options in AGENTS:
+            run = world.run(prompt, **options)
+            world.wait(run)
+            hand = ByHand(world, run)
+            heard_s, alone_s = medians(
+                bench.scale(15, 6),
+                lambda prompt=prompt, options=options: _heard_s(world, prompt, options),
+                lambda hand=hand, prompt=prompt: hand.first_byte_s(prompt),
+            )
+            yield Figure(
+                f"first event of {name}",
+                heard_s * 1000,
+                "ms",
+                "alone to its first byte",
+                alone_s * 1000,
+                f"≤ agent + {MARGIN_MS:.0f} ms",
+                (heard_s - alone_s) * 1000 <= MARGIN_MS,
+            )
+
+
+def _heard_s(world: World, prompt: str, options: dict[str, Any]) -> float:
+    with world.connect() as connection:
+        members = {"agent": "demo", "prompt": prompt, "dir": str(world.repo), **options}
+        run = connection.call("run.start", **members)["run"]
+        begun = time.perf_counter()
+        connection.socket.sendall(request("event.subscribe", run=run))
+        while "n" not in connection.event().get("params", {}).get("event", {}):
+            pass
+        taken = time.perf_counter() - begun
+    world.wait(run)
+    return taken
