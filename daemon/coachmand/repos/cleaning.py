@@ -1,6 +1,7 @@
 """git's rules about an agent's tree, evaluated without libgit2 entering that tree."""
 
 import contextlib
+import io
 import os
 import stat
 from pathlib import Path
@@ -85,10 +86,9 @@ class Rules:
         oid: bytes = self.repo.write(ObjectType.BLOB, content).raw
         return oid
 
-    def store_large(self, descriptor: int) -> bytes:
-        """Write a large file's blob from an open descriptor, in pieces."""
-        with open(descriptor, "rb", closefd=False) as file:
-            oid: bytes = self.repo.create_blob_fromiobase(file).raw
+    def store_large(self, descriptor: int, size: int) -> bytes:
+        """Write the blob of a large file's first ``size`` bytes, in pieces."""
+        oid: bytes = self.repo.create_blob_fromiobase(_FirstBytes(descriptor, size)).raw
         return oid
 
     def _store_converted(self, path: bytes, content: bytes) -> bytes:
@@ -113,6 +113,22 @@ class Rules:
 
     def _place(self, path: bytes) -> Path:
         return self._mirror / _legible(path)
+
+
+class _FirstBytes(io.RawIOBase):
+    """A file up to the size that it had: one that grows for ever ends all the same."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor, self._left = descriptor, size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = os.read(self._descriptor, min(len(buffer), self._left))
+        buffer[: len(chunk)] = chunk
+        self._left -= len(chunk)
+        return len(chunk)
 
 
 def _open(common_dir: str, scratch: Path, mirror: Path) -> Any:

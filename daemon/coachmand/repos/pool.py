@@ -83,7 +83,7 @@ class GitWorkers:
         return Repository(**as_tuples(result))
 
     async def resolve(self, common: str, revision: str) -> str:
-        """The id of the commit that a branch, tag or expression names."""
+        """The id of the commit that ``revision`` names; HEAD is the main checkout's."""
         commit: str = await self._call(common, "resolve", common=common, revision=revision)
         return commit
 

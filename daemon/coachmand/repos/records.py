@@ -31,7 +31,7 @@ class Snapshot:
     """A tree as committed. ``changed`` is False when it equals the first parent's.
 
     ``left_out`` are paths that are not ignored and are not in the commit (as
-    they are now): what cannot be stored, read or is too large.
+    they are now): what cannot be stored or read, or is too large; the first 1000.
     """
 
     commit: str

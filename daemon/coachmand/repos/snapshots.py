@@ -24,7 +24,7 @@ _WHOLE_BYTES = 32 << 20
 _GROWTH_BYTES = 1 << 12
 # Judging one path costs a look at each folder above it.
 MAX_DEPTH = 256
-_MAX_REPORTED = 50
+_MAX_REPORTED, _MAX_LEFT_OUT = 50, 1000
 _AUTHOR = ("coachman", "coachman@localhost")
 
 
@@ -72,7 +72,7 @@ def snapshot(
             tree.hex(),
             changed,
             _bounded(reader.rules.warnings + reader.warnings),
-            tuple(reader.left_out),
+            tuple(reader.left_out[:_MAX_LEFT_OUT]),
         )
     )
 
@@ -185,6 +185,8 @@ class TreeReader:
             return None
         if len(path) >= beneath.PATH_MAX_BYTES or path.count(b"/") >= MAX_DEPTH:
             self._leave_out(path, f"it is deeper than {MAX_DEPTH} folders or its path too long")
+            if tracked:
+                folder.entries[name] = tracked
             return None
         return Folder(path, folder, stored, self._tracked(stored))
 
@@ -239,7 +241,7 @@ class TreeReader:
             self._leave_out(path, f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
             return None
         if size > _WHOLE_BYTES:
-            return self.rules.store_large(descriptor)
+            return self.rules.store_large(descriptor, size)
         with open(descriptor, "rb", closefd=False) as file:
             return self.rules.store(path, file.read(size + _GROWTH_BYTES), known)
 
