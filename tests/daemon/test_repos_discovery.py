@@ -28,6 +28,7 @@ async def test_a_subfolder_leads_to_its_repository(workers: GitWorkers, tmp_path
     found = await workers.inspect(str(repo / "a/b"))
 
     assert (found.toplevel, found.common_dir) == (str(repo), str(repo / ".git"))
+    assert (await workers.locate(str(repo / "a"))).common_dir == found.common_dir
     assert (found.prefix, found.head, found.branch) == ("a/b", head, "main")
     assert (found.uncommitted, found.refused, found.warnings) == (2, None, ())
     assert fingerprint(repo) == before

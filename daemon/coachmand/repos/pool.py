@@ -9,7 +9,7 @@ from typing import Any, Self
 import trio
 
 from coachmand.repos.beneath import text
-from coachmand.repos.discovery import discover
+from coachmand.repos.discovery import Found, discover
 from coachmand.repos.process import WorkerProcess
 from coachmand.repos.records import (
     Artifact,
@@ -68,10 +68,14 @@ class GitWorkers:
         # What the body raised goes on as it is, not in an exception group.
         await self._manager.__aexit__(None, None, None)
 
+    async def locate(self, path: str) -> Found:
+        """Where the repository around the directory ``path`` lies; a fraction of `inspect`."""
+        # A few small files; a worker of its own for that would cost more than all the rest.
+        return await trio.to_thread.run_sync(discover, path, abandon_on_cancel=True)
+
     async def inspect(self, path: str) -> Repository:
         """The repository around the directory ``path``."""
-        # A few small files; a worker of its own for that would cost more than all the rest.
-        found = await trio.to_thread.run_sync(discover, path, abandon_on_cancel=True)
+        found = await self.locate(path)
         result = await self._call(
             found.common_dir,
             "inspect",
