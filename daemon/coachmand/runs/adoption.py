@@ -5,7 +5,6 @@ one, or one is just starting; free, there is none and exit.json says the rest.
 """
 
 import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -17,7 +16,7 @@ from ..journal.lines import Entry
 from . import deadlines, inbox
 from .attempt import Attempt
 from .dialogue import Input, ReplayDivergedError
-from .keepers import KeeperError, keeper_alive, kill_orphans, launch, read_exit, read_state
+from .keepers import KeeperError, end_keeper, keeper_alive, launch, read_exit, read_state
 from .link import KeeperLink
 from .prepare import Launch, agent_request, compile_launch, launch_record
 from .replay import latest_checkpoint
@@ -109,25 +108,33 @@ async def start_attempt(run: "Run", prepared: Launch) -> None:
     record = launch_record(prepared, run.services, path, due_s)
     try:
         await launch(record, os.path.join(path, keeper.LOCK_NAME), run.services.python)
-        link = await _attach(run, path)
     except KeeperError as error:
+        await _end_keeper(run, path)
         run.fail(str(error))
         return
+    link = await _reach(run, path)
     run.attempt = Attempt(run, number, link)
     run.attempt.begin(_conversation(run))
-    await run.record([_started(run, prepared, path)])
+    await _activate(run, path)
+    if link is None:
+        await _read_end(run, path)
+    else:
+        await first_words(run)
+
+
+async def _activate(run: "Run", path: os.PathLike[str]) -> None:
+    """The agent is there: say so, each line once."""
+    if run.view.state != "preparing":
+        return
+    if run.view.started_ms is None:
+        launch = run.launch
+        members = {
+            "policy_digest": launch.digest if launch else run.fixed.policy_digest,
+            "agent_version": launch.version if launch else None,
+            "keeper_pid": (read_state(path) or {}).get("pid"),
+        }
+        await run.record([Entry(v.RUN_STARTED, members)])
     await run.enter("active")
-    await first_words(run)
-
-
-def _started(run: "Run", prepared: Launch, path: os.PathLike[str]) -> Entry:
-    state = read_state(path) or {}
-    members = {
-        "policy_digest": prepared.digest,
-        "agent_version": prepared.version,
-        "keeper_pid": state.get("pid"),
-    }
-    return Entry(v.RUN_STARTED, members)
 
 
 async def first_words(run: "Run") -> None:
@@ -158,14 +165,29 @@ async def _adopt(run: "Run") -> None:
     link = await _reach(run, path)
     if link is not None:
         run.redact(link.mask)
-    await _restore(run, Attempt(run, number, link))
-    if link is None:
-        await _read_end(run, path)
+    elif read_state(path) is None:
+        # It was just starting, and did not come to it.
+        await _prepare_again(run)
         return
-    if run.view.state == "preparing":
-        await run.enter("active")
-    await _catch_up(run)
-    await first_words(run)
+    run.attempt = Attempt(run, number, link)
+    try:
+        await _restore(run, run.attempt)
+        await (_read_end(run, path) if link is None else _go_on(run, path))
+    except ReplayDivergedError as error:
+        log.error("replay_diverged", run=run.fixed.run, error=str(error))
+        await _end_keeper(run, path)
+        run.lost("replay_diverged")
+
+
+async def _go_on(run: "Run", path: os.PathLike[str]) -> None:
+    assert run.attempt is not None
+    await _activate(run, path)
+    await _catch_up(run.attempt)
+    if run.view.state == "stopping":
+        # Where on its ladder it was, nobody knows: the rungs may be taken twice.
+        await run.climb()
+    else:
+        await first_words(run)
     run.post(inbox.OutputGrew())
 
 
@@ -185,16 +207,11 @@ async def _attach(run: "Run", path: os.PathLike[str]) -> KeeperLink:
 
 
 async def _restore(run: "Run", attempt: Attempt) -> None:
-    run.attempt = attempt
     run.launch = await _launch_again(run)
     checkpoint = await trio.to_thread.run_sync(
         latest_checkpoint, run.directory.path / "attempts", run.journal.size
     )
-    try:
-        await attempt.restore(_conversation(run), checkpoint)
-    except ReplayDivergedError as error:
-        log.error("replay_diverged", run=run.fixed.run, error=str(error))
-        run.lost("replay_diverged")
+    await attempt.restore(_conversation(run), checkpoint)
 
 
 async def _launch_again(run: "Run") -> Launch | None:
@@ -218,11 +235,11 @@ async def _launch_again(run: "Run") -> Launch | None:
     return launch
 
 
-async def _catch_up(run: "Run") -> None:
+async def _catch_up(attempt: Attempt) -> None:
     """Consume all stdout that was there at attach: no new input may come before it."""
-    assert run.attempt is not None
-    while run.attempt.behind and await run.attempt.feed():
+    while attempt.behind and await attempt.feed():
         pass
+    attempt.dialogue.check_said_again()
 
 
 async def _read_end(run: "Run", path: os.PathLike[str]) -> None:
@@ -230,16 +247,21 @@ async def _read_end(run: "Run", path: os.PathLike[str]) -> None:
     if run.attempt is not None:
         while await run.attempt.feed():
             pass
+        run.attempt.dialogue.check_said_again()
     exit = read_exit(path)
     if exit is not None:
         run.exited(exit)
         return
-    # It was killed: its sandbox dies with it, and what may be left is ended by its pid.
+    await _end_keeper(run, path)
+    run.lost("keeper_lost")
+
+
+async def _end_keeper(run: "Run", path: os.PathLike[str]) -> None:
+    """A killed keeper's sandbox dies with it; whatever lives all the same is ended by its pid."""
     try:
-        await trio.to_thread.run_sync(kill_orphans, path)
+        await trio.to_thread.run_sync(end_keeper, path)
     except KeeperError as error:
         log.error("orphans_live", run=run.fixed.run, error=str(error))
-    run.lost("keeper_lost")
 
 
 async def _read_again(run: "Run") -> None:
@@ -275,10 +297,7 @@ async def end_broken(run: "Run") -> None:
     link = await _reach(run, path)
     if link is not None:
         run.redact(link.mask)
-        await link.signal("tree", signal.SIGKILL)
-        with trio.move_on_after(KEEPER_START_LIMIT_S):
-            while keeper_alive(path):  # noqa: ASYNC110 - a lock tells nobody that it is free
-                await trio.sleep(RETRY_S)
+    await _end_keeper(run, path)
     run.attempt = Attempt(run, run.view.attempt, None)
     run.attempt.begin(_conversation(run))
     run.lost("internal_error")

@@ -180,6 +180,11 @@ class Dialogue:
         output.write += data[repeated:]
         self.out += len(data)
 
+    def check_said_again(self) -> None:
+        """Raise unless, once fed all that was there, it said all that the keeper took."""
+        if self.out < self._taken:
+            raise ReplayDivergedError(f"{self._taken} bytes were told, only {self.out} again")
+
     def snapshot(self) -> dict[str, Any]:
         """Everything needed to go on from here without what came before. JSON."""
         place = {"fed": self.fed, "out": self.out, "n": self.n}

@@ -132,6 +132,17 @@ def keeper_alive(directory: str | os.PathLike[str]) -> bool:
     return False
 
 
+def end_keeper(directory: str | os.PathLike[str]) -> bool:
+    """Kill a keeper that does not answer, and its sandbox; whether there was one.
+
+    Blocks up to two limits. Raises KeeperError (`orphans`) when they do not end within
+    ORPHANS_LIMIT_S each.
+    """
+    state = read_state(directory) or {}
+    ended = _kill(state, state.get("pid"), state.get("start_ticks"), directory)
+    return kill_orphans(directory) or ended
+
+
 def kill_orphans(directory: str | os.PathLike[str]) -> bool:
     """Kill the sandbox of a keeper that died; whether there was one. Blocks up to a limit.
 
@@ -140,17 +151,24 @@ def kill_orphans(directory: str | os.PathLike[str]) -> bool:
     processes do not end within ORPHANS_LIMIT_S.
     """
     state = read_state(directory) or {}
-    sandbox = state.get("sandbox", {})
-    init, ticks = sandbox.get("init_pid"), sandbox.get("init_start_ticks")
-    if init is None or state.get("boot_id") != keeper.boot_id() or keeper_alive(directory):
+    sandbox = state.get("sandbox") or {}
+    if keeper_alive(directory):
+        return False
+    return _kill(state, sandbox.get("init_pid"), sandbox.get("init_start_ticks"), directory)
+
+
+def _kill(
+    state: Mapping[str, Any], pid: int | None, ticks: int | None, directory: object
+) -> bool:
+    if pid is None or state.get("boot_id") != keeper.boot_id():
         return False
     try:
-        pidfd = os.pidfd_open(init)
+        pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return False
     try:
         # The number may be another process's by now; the start time tells.
-        if keeper.start_ticks(init) != ticks:
+        if keeper.start_ticks(pid) != ticks:
             return False
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         if not select.select([pidfd], [], [], ORPHANS_LIMIT_S)[0]:

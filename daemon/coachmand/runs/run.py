@@ -191,7 +191,7 @@ class Run:
         match message:
             case inbox.Failed(message=text):
                 self._failure = text
-            case inbox.Exited(exit=exit):
+            case inbox.Exited(exit=exit) if not self._is_lost:
                 self._exit = exit
             case inbox.EpilogueDone():
                 self._epilogue = message
@@ -382,7 +382,11 @@ class Run:
     async def _stop(self, reason: str, by: Mapping[str, Any] | None = None) -> None:
         await self.enter("stopping", reason, by)
         if self.attempt is not None:
-            await self._ladder.climb(self.attempt, self.view)
+            await self.climb()
+
+    async def climb(self) -> None:
+        """Do the next thing that may end the agent."""
+        await self._ladder.climb(self._living_attempt(), self.view)
 
     def _deadlines(self) -> list[deadlines.Deadline]:
         attempt = self.attempt
@@ -409,7 +413,7 @@ class Run:
             case "timer":
                 await self._living_attempt().expire(deadline.key)
             case "ladder":
-                await self._ladder.climb(self._living_attempt(), self.view)
+                await self.climb()
             case "permission":
                 await self._questions.expire(deadline.key)
             case "wall" if self.view.state not in ("stopping", "ended"):
