@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import recovery_state as at
-from daemon_process import DaemonProcess
 
+import recovery_state as at
 from coachman.wire import EXIT_STATE
 from coachmand.runs.keepers import KeeperError
 from coachmand.runs.link import KeeperLink
+from daemon_process import DaemonProcess
 
 
 def test_a_question_outlives_the_daemon_and_is_answered_once(
@@ -191,7 +191,7 @@ def test_a_second_daemon_is_refused_and_told_who_holds_the_state(daemon: DaemonP
 async def test_each_daemon_attaches_as_a_higher_generation(
     daemon: DaemonProcess, repo: Path, nursery: object
 ) -> None:
-    """A daemon that comes back from the dead cannot talk to a keeper that has seen its successor."""
+    """A daemon that comes back from the dead is refused by a keeper that knows its successor."""
     run = at.start(daemon, repo, "say hi\nsleep 300")
     at.until_event(daemon, run, lambda event: event["type"] == "agent.message_chunk")
     path = at.attempt(daemon, run)

@@ -5,17 +5,17 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from replay_agents import AcpAgent, Babbler, Digest
-from replay_world import Tape, World, numbered, uninterrupted
 
 from coachman_adapters.acp.conversation import AcpConversation
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.conversation import AgentRequest
 from coachmand.runs.dialogue import Dialogue, Input, ReplayDivergedError
 from coachmand.runs.replay import replay
+from replay_agents import AcpAgent, Babbler, Digest
+from replay_world import Tape, World, numbered, uninterrupted
 
 STORM = settings(
-    max_examples=1000,
+    max_examples=600,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from replay_world import Tape
-
 from coachman_adapters.conversation import (
     Action,
     Answer,
@@ -26,6 +24,7 @@ from coachman_adapters.conversation import (
     Write,
 )
 from coachman_adapters.lines import LineDecoder
+from replay_world import Tape
 
 Frame = dict[str, Any]
 SESSION = "s-1"

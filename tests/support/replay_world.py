@@ -22,7 +22,7 @@ MAX_CRASHES = 8
 ENVELOPE = ("type", "seq", "ts", "run")
 
 
-class Crash(Exception):
+class CrashError(Exception):
     """The daemon is gone, at once."""
 
 
@@ -77,7 +77,7 @@ class World:
     def crash(self) -> None:
         """Die, and lose part of what was not synced."""
         del self.journal[self.synced + self.tape.pick(len(self.journal) - self.synced + 1) :]
-        raise Crash
+        raise CrashError
 
     def speak(self) -> None:
         """The agent goes on by itself."""
@@ -92,7 +92,7 @@ class World:
         while True:
             try:
                 Daemon(self).live()
-            except Crash:
+            except CrashError:
                 for _ in range(self.tape.pick(4)):
                     self.speak()
             else:
@@ -117,9 +117,7 @@ class Daemon:
             self.view.apply(decode(line))
         taken, present = len(world.stdin), len(world.stdout)
         said = lambda offset, size: bytes(world.stdin[offset : offset + size])  # noqa: E731
-        self.dialogue = Dialogue(
-            world.converse(), known_n=self.view.n, taken=taken, said=said
-        )
+        self.dialogue = Dialogue(world.converse(), known_n=self.view.n, taken=taken, said=said)
         if saved:
             self.dialogue.restore(saved["dialogue"])
         inputs = [Input.of_event(event) for event in self.view.inputs]
@@ -255,7 +253,7 @@ class Daemon:
             "journal": len(world.journal),
             "view": self.view.snapshot(),
             "dialogue": self.dialogue.snapshot(),
-            "timers": {name: 1.0 for name in self.timers},
+            "timers": dict.fromkeys(self.timers, 1.0),
         }
         if world.may_crash():
             world.crash()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
+from attrs import asdict
 
 from .. import durable, keeper
 from ..journal import vocabulary as v
@@ -101,8 +102,7 @@ async def start_attempt(run: "Run", prepared: Launch) -> None:
     path = run.directory.attempt(number)
     why = "first" if number == 1 else "the daemon was restarted before the agent ran"
     await trio.to_thread.run_sync(durable.make_directory, path)
-    members = {"attempt": number, "why": why, "start": prepared.start_commit}
-    members["subfolder"] = prepared.subfolder
+    members = {"attempt": number, "why": why, **asdict(prepared.site)}
     await run.record([Entry(v.ATTEMPT_STARTED, members)])
     due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S
     record = launch_record(prepared, run.services, path, due_s)
@@ -153,7 +153,7 @@ async def first_words(run: "Run") -> None:
 
 def _conversation(run: "Run") -> Any:
     adapter = run.services.adapters[run.fixed.adapter]
-    return adapter.converse(agent_request(run.fixed, adapter, run.view.subfolder))
+    return adapter.converse(agent_request(run.fixed, adapter, run.view.site.subfolder))
 
 
 # --- an attempt that is there already --------------------------------------------
@@ -218,7 +218,7 @@ async def _launch_again(run: "Run") -> Launch | None:
     """The sandbox as it was compiled; without it the epilogue is left out, nothing else."""
     services, record = run.services, run.fixed
     adapter = services.adapters[record.adapter]
-    plan = adapter.plan(agent_request(record, adapter, run.view.subfolder))
+    plan = adapter.plan(agent_request(record, adapter, run.view.site.subfolder))
     try:
         launch, _ = await trio.to_thread.run_sync(
             compile_launch,
@@ -227,7 +227,7 @@ async def _launch_again(run: "Run") -> Launch | None:
             services,
             run.environment,
             plan,
-            run.view.subfolder,
+            run.view.site,
         )
     except Exception as error:
         log.warning("no_epilogue", run=record.run, error=str(error))
@@ -282,7 +282,7 @@ async def find_keeper(run: "Run") -> None:
     path = run.attempt.path
     link = await _reach(run, path)
     if link is not None:
-        run.attempt.rejoin(link)
+        await run.attempt.rejoin(link)
         run.post(inbox.OutputGrew())
     else:
         await _read_end(run, path)

@@ -51,6 +51,9 @@ class Attempt:
         self._timers_s: dict[str, float] = {}
         self._checkpointed = 0
         self._catch_up_to = 0
+        # Said by the dialogue and not yet acknowledged by the keeper, and its place in stdin.
+        self._unheard = bytearray()
+        self._unheard_at = 0
 
     def __repr__(self) -> str:
         return f"<Attempt {self.number} {self.dialogue!r} link={self._link!r}>"
@@ -152,6 +155,8 @@ class Attempt:
 
     async def checkpoint(self) -> None:
         """Save a place to come back to; what lies before need not be replayed again."""
+        if self._unheard:
+            return  # only a replay from before it could say it again
         host = self._host
         await host.journal.sync()
         host.view.inputs.clear()
@@ -172,10 +177,13 @@ class Attempt:
         if self._link is not None:
             self._link.close()
 
-    def rejoin(self, link: KeeperLink) -> None:
-        """Go on over another connection to the same keeper."""
+    async def rejoin(self, link: KeeperLink) -> None:
+        """Go on over another connection to the same keeper: it hears what it missed."""
         self._link = link
         self._catch_up_to = max(self._catch_up_to, link.status["stdout"])
+        await self._hand_over()
+        if self._host.view.stdin_closed:
+            await self.close_stdin()
 
     def stdout_is_read(self, size: int) -> bool:
         """Whether the dialogue was fed all of a stdout of ``size`` bytes."""
@@ -216,10 +224,20 @@ class Attempt:
         await self._say(output)
 
     async def _say(self, output: Output) -> None:
-        if output.write:
-            await self._with_link(lambda link: link.write(output.write_at, bytes(output.write)))
+        if not self._unheard:
+            self._unheard_at = output.write_at
+        self._unheard += output.write
+        await self._hand_over()
         if output.close_stdin:
             await self.close_stdin()
+
+    async def _hand_over(self) -> None:
+        if self._unheard:
+            await self._with_link(self._write_unheard)
+
+    async def _write_unheard(self, link: KeeperLink) -> None:
+        await link.write(self._unheard_at, bytes(self._unheard))
+        self._unheard.clear()
 
     def _arm(self, timers: Mapping[str, float | None]) -> None:
         for name, seconds in timers.items():

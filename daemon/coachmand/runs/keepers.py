@@ -157,9 +157,7 @@ def kill_orphans(directory: str | os.PathLike[str]) -> bool:
     return _kill(state, sandbox.get("init_pid"), sandbox.get("init_start_ticks"), directory)
 
 
-def _kill(
-    state: Mapping[str, Any], pid: int | None, ticks: int | None, directory: object
-) -> bool:
+def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, directory: object) -> bool:
     if pid is None or state.get("boot_id") != keeper.boot_id():
         return False
     try:

@@ -1,0 +1,136 @@
+"""A connection to a keeper that breaks while the keeper and its agent live on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coachman_adapters.conversation import Action, Ending, Intent, Prompt, Write
+from coachmand.evidence.rundir import RunDirectory
+from coachmand.journal.lines import Entry
+from coachmand.journal.log import Journal
+from coachmand.runs import inbox
+from coachmand.runs.attempt import Attempt
+from coachmand.runs.keepers import KeeperError
+from coachmand.runs.view import View
+
+
+class Echo:
+    """Says every prompt's text to the agent, and nothing else."""
+
+    def start(self) -> list[Action]:
+        return [Write(b"hello\n")]
+
+    def receive(self, data: bytes) -> list[Action]:
+        return []
+
+    def intend(self, intent: Intent) -> list[Action]:
+        return [Write(intent.text.encode())] if isinstance(intent, Prompt) else []
+
+    def expire(self, timer: str) -> list[Action]:
+        return []
+
+    def finish(self, ending: Ending) -> list[Action]:
+        return []
+
+    def snapshot(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, snapshot: object) -> None:
+        pass
+
+
+class Link:
+    """A keeper's end: takes what follows what it has, refuses a gap, is deaf when told so."""
+
+    def __init__(self, stdin: bytearray) -> None:
+        self.stdin = stdin
+        self.deaf = False
+        self.closed = False
+
+    @property
+    def status(self) -> dict[str, int]:
+        return {"stdout": 0, "stdin_taken": len(self.stdin)}
+
+    async def write(self, offset: int, content: bytes) -> int:
+        if self.deaf:
+            raise KeeperError("cannot write: the keeper did not answer", "timeout")
+        if offset > len(self.stdin):
+            raise KeeperError("cannot write: a gap", "gap", len(self.stdin))
+        self.stdin += content[len(self.stdin) - offset :]
+        return len(self.stdin)
+
+    async def close_stdin(self) -> None:
+        if self.deaf:
+            raise KeeperError("cannot close: the keeper did not answer", "timeout")
+        self.closed = True
+
+    def close(self) -> None:
+        pass
+
+
+class Host:
+    """A run that only journals."""
+
+    permission_s = 60.0
+    boot = "boot"
+
+    def __init__(self, path: Path) -> None:
+        self.directory = RunDirectory(path)
+        self.directory.attempt(1).mkdir(parents=True)
+        self.journal = Journal(self.directory.journal, "r")
+        self.view = View()
+        self.posted: list[inbox.Message] = []
+
+    async def record(self, entries: Sequence[Entry]) -> None:
+        for event in await self.journal.append(entries, {}):
+            self.view.apply(event)
+
+    def post(self, message: inbox.Message) -> None:
+        self.posted.append(message)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path / "run")
+
+
+async def test_what_a_broken_connection_swallowed_is_said_over_the_next(host: Host) -> None:
+    """Nothing that the dialogue said is missing from stdin, and nothing is there twice."""
+    link = Link(bytearray())
+    attempt = Attempt(host, 1, link)
+    attempt.begin(Echo())
+    await attempt.tell("start")
+    link.deaf = True
+    await attempt.tell("prompt", {"prompt_turn": 1}, prompt="first\n")
+    await attempt.tell("prompt", {"prompt_turn": 2}, prompt="second\n")
+    await attempt.close_stdin()
+    # It had been taken, only the reply was lost.
+    link.stdin += b"fir"
+
+    again = Link(link.stdin)
+    await attempt.rejoin(again)
+    await attempt.tell("prompt", {"prompt_turn": 3}, prompt="third\n")
+
+    assert bytes(again.stdin) == b"hello\nfirst\nsecond\nthird\n"
+    assert again.closed
+    assert host.posted
+    assert all(isinstance(message, inbox.KeeperGone) for message in host.posted)
+
+
+async def test_no_checkpoint_is_taken_of_what_the_keeper_has_not_heard(host: Host) -> None:
+    """A crash after it could not say the swallowed words again."""
+    link = Link(bytearray())
+    attempt = Attempt(host, 1, link)
+    attempt.begin(Echo())
+    link.deaf = True
+    await attempt.tell("start")
+    await attempt.checkpoint()
+    missing = host.directory.checkpoint(1)
+    assert not missing.exists()
+
+    link.deaf = False
+    await attempt.rejoin(link)
+    await attempt.checkpoint()
+    assert missing.exists()
