@@ -66,7 +66,7 @@ async def _tasks(context: Context, directory: str | None) -> list[Task]:
     store, repo = context.supervisor.tasks, None
     if directory is not None:
         try:
-            repo = repo_key((await context.services.workers.inspect(directory)).common_dir)
+            repo = repo_key((await context.services.workers.locate(directory)).common_dir)
         except RepoError as error:
             raise RpcError("InvalidParams", error.message, error.hint) from error
     return await trio.to_thread.run_sync(lambda: list(store.all(repo)))

@@ -67,10 +67,10 @@ async def product_of(run: "Run") -> Product:
 async def _record_tree(run: "Run") -> Product:
     record, workers = run.fixed, run.services.workers
     repo = record.repository
-    start = run.view.start_commit or repo.base
+    start = run.view.site.start or repo.base
     snapshot = await workers.snapshot(
         repo.common_dir,
-        admin_dir(record),
+        admin_dir(record, run.view.site.admin),
         record.worktree,
         ref=f"refs/coachman/run/{record.run}",
         parents=(start,),

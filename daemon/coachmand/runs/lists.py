@@ -69,7 +69,7 @@ async def _repo(supervisor: Supervisor, here: str | None) -> str | None:
     if here is None:
         return None
     try:
-        return repo_key((await supervisor.services.workers.inspect(here)).common_dir)
+        return repo_key((await supervisor.services.workers.locate(here)).common_dir)
     except RepoError as error:
         raise RpcError("InvalidParams", f"cannot list: {error.message}", error.hint) from error
 

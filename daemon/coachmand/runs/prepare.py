@@ -24,6 +24,8 @@ from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from .record import Record
 from .services import Services
+from .tasks import TaskStore
+from .view import Site
 
 # Stands for the home until the policy's digest has named it.
 UNNAMED_HOME = "/nonexistent"
@@ -51,8 +53,7 @@ class Launch:
     digest: str
     version: str | None
     mask: tuple[str, ...]
-    subfolder: str = ""
-    start_commit: str | None = None
+    site: Site
 
 
 def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequest:
@@ -102,55 +103,72 @@ async def prepare(
 ) -> Launch:
     """Make worktree, home and seeds, and compile the policy. Raises RpcError."""
     try:
-        start = await _worktree(record, services)
-        launch = await trio.to_thread.run_sync(
-            _place_and_compile, record, directory, services, environment
+        site = await _site(record, services)
+        return await trio.to_thread.run_sync(
+            _place_and_compile, record, directory, services, environment, site
         )
     except RepoError as error:
         raise RpcError("AgentFailed", error.message, hint=error.hint) from error
     except (PolicyError, executables.ExecutableError, OSError, ValueError) as error:
         raise RpcError("AgentFailed", f"cannot prepare the run: {error}") from error
-    return evolve(launch, start_commit=start)
 
 
-async def _worktree(record: Record, services: Services) -> str:
-    """The commit that the run starts from: the base, or what earlier runs left behind."""
+async def _site(record: Record, services: Services) -> Site:
+    """The run's worktree, made or found, and the commit that the run starts from."""
+    admin = await _worktree(record, services)
+    subfolder = await trio.to_thread.run_sync(_subfolder, record)
     repo = record.repository
-    tree = record.worktree
-    if not await trio.Path(tree, ".git").is_file():
-        await trio.to_thread.run_sync(durable.make_directory, services.state.worktrees / repo.key)
-        await services.workers.create_worktree(repo.common_dir, admin_name(record), tree, repo.base)
-    await trio.to_thread.run_sync(gitview.check_pointer, tree)
     if not record.continuing:
-        return repo.base
+        return Site(admin, subfolder, repo.base)
     snapshot = await services.workers.snapshot(
         repo.common_dir,
-        admin_dir(record),
-        tree,
+        admin_dir(record, admin),
+        record.worktree,
         ref=None,
         parents=(repo.base,),
         message=f"coachman: before run {record.run}",
     )
-    return snapshot.commit
+    return Site(admin, subfolder, snapshot.commit)
+
+
+async def _worktree(record: Record, services: Services) -> str:
+    """Make the task's worktree unless it is there; the name of its entry in the repository."""
+    repo = record.repository
+    tree = record.worktree
+    tasks = TaskStore(services.state)
+    admin = await trio.to_thread.run_sync(tasks.admin_of, repo.key, record.task)
+    if admin is None or not await trio.Path(tree, ".git").is_file():
+        await trio.to_thread.run_sync(durable.make_directory, services.state.worktrees / repo.key)
+        path = await services.workers.create_worktree(
+            repo.common_dir, admin_name(record), tree, repo.base
+        )
+        # The name may have been taken by something else: what it became is kept.
+        admin = os.path.basename(path)
+        await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, admin)
+    await trio.to_thread.run_sync(gitview.check_pointer, tree)
+    return admin
 
 
 def admin_name(record: Record) -> str:
-    """The task's worktree entry in the repository."""
+    """The name that is asked for the task's worktree entry in the repository."""
     return f"coachman-{record.task}"
 
 
-def admin_dir(record: Record) -> str:
-    """Where that entry lies."""
-    return os.path.join(record.repository.common_dir, "worktrees", admin_name(record))
+def admin_dir(record: Record, admin: str) -> str:
+    """Where a worktree's entry lies."""
+    return os.path.join(record.repository.common_dir, "worktrees", admin)
 
 
 def _place_and_compile(
-    record: Record, directory: RunDirectory, services: Services, environment: Mapping[str, str]
+    record: Record,
+    directory: RunDirectory,
+    services: Services,
+    environment: Mapping[str, str],
+    site: Site,
 ) -> Launch:
     adapter = services.adapters[record.adapter]
-    subfolder = _subfolder(record)
-    plan = adapter.plan(agent_request(record, adapter, subfolder))
-    launch, home = compile_launch(record, directory, services, environment, plan, subfolder)
+    plan = adapter.plan(agent_request(record, adapter, site.subfolder))
+    launch, home = compile_launch(record, directory, services, environment, plan, site)
     durable.make_directory(services.state.root / home)
     for seed in plan.seeds:
         _sow(services.state.root / home, seed, environment)
@@ -181,7 +199,7 @@ def compile_launch(
     services: Services,
     environment: Mapping[str, str],
     plan: LaunchPlan,
-    subfolder: str,
+    site: Site,
 ) -> tuple[Launch, str]:
     """The sandbox of a run and its home. Reads the host, changes nothing. Blocks."""
     adapter = services.adapters[record.adapter]
@@ -189,11 +207,11 @@ def compile_launch(
     program = find_program(
         adapter, services, environment, forbidden_roots(services.state, repo.toplevel)
     )
-    view = gitview.git_view(repo.common_dir, admin_name(record))
+    view = gitview.git_view(repo.common_dir, site.admin)
     # Read anew: a laptop changes its network between two runs, a caller its certificates.
     host = read_host(environment)
     access = _access(record, services, environment, plan, program)
-    place = _place(record, directory, services, view, subfolder)
+    place = _place(record, directory, services, view, site.subfolder)
     policy, home = build_policy(record, services, place, access, host)
     words = {"{executable}": program.path or "", "{python}": program.python}
     launch = Launch(
@@ -204,7 +222,7 @@ def compile_launch(
         policy.digest,
         program.version,
         tuple(environment[name] for name in secret_names(adapter, environment)),
-        subfolder,
+        site,
     )
     return launch, home
 

@@ -53,7 +53,7 @@ async def _repo_of(supervisor: Supervisor, directory: str | None) -> str | None:
     if directory is None:
         return None
     try:
-        return repo_key((await supervisor.services.workers.inspect(directory)).common_dir)
+        return repo_key((await supervisor.services.workers.locate(directory)).common_dir)
     except RepoError:
         return None
 

@@ -360,10 +360,10 @@ class Run:
     async def snapshot_now(self) -> tuple[str, str]:
         """Commits of the run's start and of its tree as it is at this moment. Raises RepoError."""
         repo = self.fixed.repository
-        start = self.view.start_commit or repo.base
+        start = self.view.site.start or repo.base
         snapshot = await self.services.workers.snapshot(
             repo.common_dir,
-            admin_dir(self.fixed),
+            admin_dir(self.fixed, self.view.site.admin),
             self.fixed.worktree,
             ref=None,
             parents=(start,),

@@ -16,7 +16,10 @@ from .record import Record, Repository
 
 @frozen
 class Task:
-    """One task of one repository. ``base`` is recorded once, at creation."""
+    """One task of one repository. ``base`` is recorded once, at creation.
+
+    ``admin`` names its worktree's entry in the repository, once that was made.
+    """
 
     name: str
     repo: str
@@ -25,6 +28,7 @@ class Task:
     worktree: str
     base: str
     created_at: int
+    admin: str | None = None
     runs: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -63,6 +67,17 @@ class TaskStore:
         durable.make_directory(self._state.tasks(task.repo))
         write_json(self._path(task.repo, task.name), now.as_json())
         return now
+
+    def admin_of(self, repo: str, name: str) -> str | None:
+        """The name of the worktree's entry, None where it was not made yet."""
+        task = self.get(repo, name)
+        return task.admin if task else None
+
+    def set_admin(self, repo: str, name: str, admin: str) -> None:
+        """Record the name that the worktree's entry got."""
+        task = self.get(repo, name)
+        assert task is not None
+        write_json(self._path(repo, name), evolve(task, admin=admin).as_json())
 
     def add_run_once(self, record: Record) -> None:
         """Make good what a crash between a run's record and its task's left undone."""

@@ -32,6 +32,19 @@ class Permission:
 
 
 @define
+class Site:
+    """Where a run works: known once its worktree exists, and recorded with its attempt.
+
+    ``admin`` names the worktree's entry in the repository, ``subfolder`` the working directory
+    below the worktree's top, ``start`` the commit that the run starts from.
+    """
+
+    admin: str = ""
+    subfolder: str = ""
+    start: str | None = None
+
+
+@define
 class View:
     """A run as its journal tells it. All members are JSON values, so a view can be checkpointed."""
 
@@ -53,8 +66,7 @@ class View:
     turn_over: bool = False
     session: str | None = None
     agent_version: str | None = None
-    start_commit: str | None = None
-    subfolder: str = ""
+    site: Site = field(factory=Site)
     n: int = 0
     inputs: list[dict[str, Any]] = field(factory=list)
     told_start: bool = False
@@ -134,8 +146,7 @@ def _started(view: View, event: Event) -> None:
 
 def _attempt_started(view: View, event: Event) -> None:
     view.attempt = event["attempt"]
-    view.start_commit = event.get("start") or view.start_commit
-    view.subfolder = event.get("subfolder", "")
+    view.site = Site(event["admin"], event["subfolder"], event["start"])
     view.attempt_over = view.finished = view.stdin_closed = view.turn_over = False
     view.told_start = view.cancel_told = False
     view.n, view.turn, view.turn_started = 0, 0, 0
