@@ -21,6 +21,7 @@ class Redactor:
         values = sorted(
             (s for s in found | escaped if len(s) >= MIN_SECRET_BYTES), key=len, reverse=True
         )
+        self._values = values
         self._pattern = re.compile(b"|".join(map(re.escape, values))) if values else None
         self.longest = len(values[0]) if values else 0
 
@@ -32,6 +33,14 @@ class Redactor:
         if self._pattern is None:
             return data
         return self._pattern.sub(lambda match: b"*" * len(match[0]), data)
+
+    def begun(self, data: bytes) -> int:
+        """How many bytes at the end of ``data`` could be the beginning of a secret."""
+        for size in range(min(len(data), self.longest - 1), 0, -1):
+            end = data[-size:]
+            if any(len(value) > size and value.startswith(end) for value in self._values):
+                return size
+        return 0
 
     def mask_text(self, text: str) -> str:
         """The same for text."""

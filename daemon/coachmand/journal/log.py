@@ -17,6 +17,7 @@ from ..durable import AppendFile
 from ..redaction import Redactor
 from . import vocabulary as v
 from .lines import Entry, Line, encode, seq_of
+from .masking import ChunkMask
 
 TAIL_LINES = 2048
 READ_BYTES = 256 * 1024
@@ -29,7 +30,7 @@ class Journal:
     def __init__(self, path: Path, run: str, redactor: Redactor | None = None) -> None:
         """Open ``path``, cutting a torn tail. Blocks: call it in a thread."""
         self.run = run
-        self.redactor = redactor or Redactor()
+        self.redact(redactor or Redactor())
         self.closed = False
         self.path = path
         self._file = AppendFile(path)
@@ -52,8 +53,10 @@ class Journal:
 
         ``envelope`` holds the members every line of this moment shares (attempt, turn,
         session). What decides something has reached the disk on return. The caller is
-        the run's only writer. Raises OSError where the disk refuses: nothing is shown then.
+        the run's only writer; of a chunk that may end in a secret's beginning nothing is told
+        before more is known. Raises OSError where the disk refuses: nothing is shown then.
         """
+        entries = self._mask.take(entries)
         if not entries:
             return []
         events, lines = self._number(entries, envelope)
@@ -63,6 +66,16 @@ class Journal:
         self._unsynced_since = None if sync else self._unsynced_since or time.monotonic()
         self._publish(lines, len(data))
         return events
+
+    def redact(self, redactor: Redactor) -> None:
+        """Mask what ``redactor`` knows in everything that is written from now on."""
+        self.redactor = redactor
+        self._mask = ChunkMask(redactor)
+
+    @property
+    def holding(self) -> bool:
+        """Whether a chunk is held back because its end may begin a secret."""
+        return self._mask.holding
 
     async def sync(self) -> None:
         """Bring what was appended to the disk."""

@@ -155,7 +155,7 @@ class Attempt:
 
     async def checkpoint(self) -> None:
         """Save a place to come back to; what lies before need not be replayed again."""
-        if self._unheard:
+        if self._unheard or self._host.journal.holding:
             return  # only a replay from before it could say it again
         host = self._host
         await host.journal.sync()

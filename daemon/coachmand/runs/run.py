@@ -236,7 +236,7 @@ class Run:
 
     def redact(self, secrets: Iterable[str]) -> None:
         """Mask these values in everything that is written from now on."""
-        self.journal.redactor = Redactor(secrets)
+        self.journal.redact(Redactor(secrets))
 
     def conclude_again(self, exit: dict[str, Any]) -> None:
         """The attempt's end is on record already: only the run's own is missing."""
