@@ -107,8 +107,11 @@ class Journal:
         return self._tail[start : start + limit] if start >= 0 else None
 
     def read(self, after: int, offset: int = 0) -> tuple[list[Line], int]:
-        """Some lines after ``after`` from the file, and the offset behind them. Blocks."""
-        return read_file(self.path, after, max(offset, self._offset_hint(after)))
+        """Some lines after ``after`` from the file, and the offset behind them. Blocks.
+
+        Lines that are written but have not reached the disk yet are left out.
+        """
+        return read_file(self.path, after, max(offset, self._offset_hint(after)), self.size)
 
     def _offset_hint(self, after: int) -> int:
         return next((at for seq, at in reversed(self._index) if seq <= after + 1), 0)
@@ -144,14 +147,16 @@ class Journal:
         self._lot.unpark_all()
 
 
-def read_file(path: Path, after: int, offset: int) -> tuple[list[Line], int]:
+def read_file(
+    path: Path, after: int, offset: int, end: int | None = None
+) -> tuple[list[Line], int]:
     """Some lines of a journal file after ``after``, and the offset behind them. Blocks.
 
-    A last line that is still being written is left for the next time.
+    A last line that is still being written is left for the next time, as is all after ``end``.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _read_lines(fd, after, offset, os.fstat(fd).st_size)
+        return _read_lines(fd, after, offset, os.fstat(fd).st_size if end is None else end)
     finally:
         os.close(fd)
 
@@ -159,7 +164,7 @@ def read_file(path: Path, after: int, offset: int) -> tuple[list[Line], int]:
 def _read_lines(fd: int, after: int, offset: int, end: int) -> tuple[list[Line], int]:
     lines: list[Line] = []
     while offset < end and not lines:
-        data = os.pread(fd, READ_BYTES, offset)
+        data = os.pread(fd, min(READ_BYTES, end - offset), offset)
         cut = data.rfind(b"\n") + 1
         if not cut:
             data = os.pread(fd, end - offset, offset)
