@@ -128,5 +128,6 @@ COMMAND = CommandAgent(
         takes_model=False,
         takes_argv=True,
         asks_permission=False,
+        briefed=False,
     )
 )

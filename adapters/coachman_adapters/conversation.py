@@ -223,7 +223,8 @@ class AgentSpec:
     relative to the npm package that hold the real binary behind a script shim.
     ``runtime`` "python": coachman's own guest program, run by the installation's
     interpreter. ``environment``: every variable name the agent may be given;
-    ``credentials``: those of them whose values are masked everywhere.
+    ``credentials``: those of them whose values are masked everywhere. ``briefed``: its prompt
+    ends with what coachman tells a model about its place.
     """
 
     name: str
@@ -237,6 +238,7 @@ class AgentSpec:
     takes_model: bool = True
     takes_argv: bool = False
     asks_permission: bool = True
+    briefed: bool = True
     resumes: bool = False
 
 

@@ -18,6 +18,7 @@ DEMO = AcpAgent(
         runtime="python",
         efforts=("low", "medium", "high"),
         resumes=True,
+        briefed=False,
     ),
     launch=_launch,
     # It never says anything after a turn's end.

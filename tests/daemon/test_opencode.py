@@ -117,6 +117,18 @@ def test_no_evidence_holds_the_key(opencode: DaemonProcess, repo: Path) -> None:
     assert SECRET not in opencode.log
 
 
+def test_the_agent_is_told_about_its_place(opencode: DaemonProcess, repo: Path) -> None:
+    """The prompt that is recorded, and that the agent got, ends with where it is and until when."""
+    opencode.cli("run", "-a", "opencode", "-t", "t1", "SAY hello", cwd=repo)
+    result = json.loads(opencode.cli("result", "t1", "--json", cwd=repo).stdout)
+    recorded = (Path(result["evidence_dir"]) / "prompts" / "1.md").read_text()
+
+    assert recorded.startswith("SAY hello\n")
+    assert "/output" in recorded
+    assert "UTC" in recorded
+    assert result["final_message"] == "hello"
+
+
 def test_a_model_error_fails_the_run_with_the_models_words(
     opencode: DaemonProcess, repo: Path
 ) -> None:

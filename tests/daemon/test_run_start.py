@@ -97,6 +97,7 @@ def test_a_task_goes_on_where_the_last_run_left_it(daemon: DaemonProcess, repo: 
         ({"prompt": "  "}, "prompt is empty"),
         ({"agent": "command"}, "needs a program"),
         ({"argv": ["ls"]}, "takes no program"),
+        ({"agent": "command", "argv": ["ls"], "permissions": "ask"}, "never asks"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_happens(

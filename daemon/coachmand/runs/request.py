@@ -17,6 +17,7 @@ from ..redaction import Redactor
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
+from .briefing import brief
 from .clock import Moment
 from .prepare import Program, find_program, forbidden_roots, policy_digest, secret_names
 from .record import Executable, Record, Repository
@@ -125,7 +126,10 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
         request_key=request.request_key,
     )
     digest = policy_digest(record, services, environment, program)
-    return Planned(evolve(record, policy_digest=digest), task, environment, request.prompt)
+    spec, prompt = adapter.spec, request.prompt
+    if spec.briefed:
+        prompt = brief(prompt, record.wall.epoch_ms)
+    return Planned(evolve(record, policy_digest=digest), task, environment, prompt)
 
 
 def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
@@ -159,6 +163,8 @@ def _check_agent(request: StartRequest, name: str, adapter: Adapter) -> None:
     if request.effort is not None and request.effort not in spec.efforts:
         takes = ", ".join(spec.efforts) or "none at all"
         raise usage(f"agent {name} knows no effort {request.effort!r}", f"it takes {takes}")
+    if request.permissions in ("ask", "deny") and not spec.asks_permission:
+        raise usage(f"agent {name} never asks for a permission", "leave --permissions out")
     if request.model is not None and not spec.takes_model:
         raise usage(f"agent {name} takes no model", "leave -m out")
 
