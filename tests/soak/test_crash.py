@@ -1,12 +1,14 @@
 """Storms of SIGKILL: `scripts/soak crash`. A run does not notice that its daemon died."""
 
+import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import recovery_state as at
+from agents_model import ModelServer
 from daemon_process import DaemonProcess, make_repository
 from recovery_storm import CANCELLED, SCENARIOS, Scenario, Storm
 from recovery_streams import message
@@ -15,6 +17,12 @@ pytestmark = pytest.mark.soak
 RUNS_AT_ONCE = 3
 LONG_CHUNKS = 100_000
 LONG_KILLS = 6
+OPENCODE = Scenario(
+    "opencode",
+    "WRITE made.txt text\nRUN sleep 0.5\nSLOW 1 slowly said",
+    "slowly said",
+    {"agent": "opencode", "permissions": "ask"},
+)
 
 
 def test_no_run_notices_that_its_daemon_was_killed(
@@ -43,6 +51,50 @@ def test_no_run_notices_that_its_daemon_was_killed(
         kills += storm.kills
     print(f"{kills} kills over {rounds * RUNS_AT_ONCE} runs")
     assert kills >= rounds
+
+
+@pytest.fixture
+def opencode(state_dir: Path, opencode_bin: Path) -> Iterator[tuple[DaemonProcess, ModelServer]]:
+    """A daemon whose user has the real opencode, configured for a scripted model."""
+    with ModelServer() as model:
+        process = DaemonProcess(state_dir)
+        process.env["PATH"] = f"{opencode_bin}:{process.env['PATH']}"
+        config = process.home / ".config" / "opencode"
+        config.mkdir(parents=True)
+        (config / "opencode.json").write_text(json.dumps(model.opencode_config()))
+        process.start()
+        yield process, model
+        process.tidy()
+
+
+@pytest.mark.real_agent
+def test_no_run_of_opencode_notices_that_its_daemon_was_killed(
+    opencode: tuple[DaemonProcess, ModelServer],
+    state_dir: Path,
+    rounds: int,
+    eventually: Callable[..., object],
+) -> None:
+    """The real agent is told nothing twice; its work, last words and usage are whole."""
+    daemon, model = opencode
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    for number in range(max(1, rounds // 5)):
+        before = model.totals()
+        storm = Storm(daemon, make_repository(state_dir / f"repo-{number}"), chance)
+        run = storm.start(OPENCODE)
+        for _ in range(chance.choice([1, 2, 3])):
+            storm.linger(3.0)
+            if chance.random() < 0.3:
+                with daemon.client() as client:
+                    storm.meddle(client)
+            storm.kill()
+        storm.settle()
+        storm.check(eventually)
+        used = {name: count - before[name] for name, count in model.totals().items()}
+        result = at.result(daemon, run)
+        assert {name: result["usage"][name] for name in used} == used
+        assert [change["path"] for change in result["changed_files"]] == ["made.txt"]
 
 
 def test_a_long_stream_is_whole_behind_its_checkpoints(

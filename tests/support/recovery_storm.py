@@ -112,7 +112,7 @@ class Storm:
     def meddle(self, client: coachman.Client) -> None:
         """Answer or cancel something: what was acknowledged must hold."""
         for asked in client.permission.list(pending=True)["permissions"]:
-            kind = "allow" if self.chance.random() < 0.7 else "deny"
+            kind = self._choice(asked["run"])
             with contextlib.suppress(coachman.CoachmanError):
                 client.permission.answer(asked["request"], run=asked["run"], kind=kind)
                 self.answers[asked["run"], asked["request"]] = kind
@@ -120,6 +120,10 @@ class Storm:
             if scenario is CANCELLED and run not in self.cancelled:
                 client.run.cancel([run])
                 self.cancelled.add(run)
+
+    def _choice(self, run: str) -> str:
+        demo = self.runs[run].options.get("agent", "demo") == "demo"
+        return "deny" if demo and self.chance.random() < 0.3 else "allow"
 
     def settle(self) -> None:
         """Meddle until every run has ended."""
@@ -217,10 +221,20 @@ def _told_again(
                 assert data, "stdout is shorter than what was fed"
                 outputs.append(dialogue.feed(data))
             turn = given.payload.get("prompt_turn")
-            ending = Ending(given.payload.get("exit_code"), given.payload.get("signal"), stderr)
+            ending = Ending(
+                given.payload.get("exit_code"),
+                given.payload.get("signal"),
+                stderr,
+                _epilogue(directory, number) if given.payload.get("epilogue") else None,
+            )
             text = directory.read_prompt(turn) if turn else ""
             outputs.append(dialogue.apply(given, text, ending))
     return outputs
+
+
+def _epilogue(directory: RunDirectory, number: int) -> bytes:
+    with SegmentReader(directory.epilogue(number), "stdout") as reader:
+        return reader.read(0, 1 << 28)
 
 
 def _bare(event: at.Event) -> at.Event:
