@@ -4,8 +4,9 @@ The values live in memory only. A mask keeps the length of what it hides, so
 that raw logs can be masked in place and offsets into them stay true.
 """
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 # Shorter values would blank out ordinary words; a credential is longer.
 MIN_SECRET_BYTES = 8
@@ -15,12 +16,8 @@ class Redactor:
     """Replaces every known secret by asterisks of the same length."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        found = {s.encode("utf-8", "surrogateescape") for s in secrets}
-        # As JSON writes it: what a secret looks like within a serialized line.
-        escaped = {s.replace(b"\\", b"\\\\").replace(b'"', b'\\"') for s in found}
-        values = sorted(
-            (s for s in found | escaped if len(s) >= MIN_SECRET_BYTES), key=len, reverse=True
-        )
+        found = {form for secret in secrets for form in _forms(secret)}
+        values = sorted((s for s in found if len(s) >= MIN_SECRET_BYTES), key=len, reverse=True)
         self._values = values
         self._pattern = re.compile(b"|".join(map(re.escape, values))) if values else None
         self.longest = len(values[0]) if values else 0
@@ -47,3 +44,10 @@ class Redactor:
         if self._pattern is None:
             return text
         return self.mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """A secret as it is, and as JSON writes it within a line: with line breaks, too."""
+    texts = [secret, *(json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (False, True))]
+    for text in texts:
+        yield text.encode("utf-8", "surrogateescape")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from coachmand.redaction import Redactor
 
 HEAD = {"type": "agent.notice", "seq": 7, "ts": 1, "run": "r", "n": 3}
 REFERENCE = {"attempt": 1, "stream": "stdout", "offset": 10, "bytes": 999_999}
-SECRET = 'sk-"very\\secret'
+SECRETS = ('sk-"very\\secret', "-----BEGIN\nof a key\t\x7f", "schlüssel-é")
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=40),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
@@ -82,20 +83,23 @@ def test_a_cursor_is_read_back_and_anything_else_refused() -> None:
             decode_cursor(wrong)
 
 
-async def test_secrets_are_masked_in_every_line_whatever_holds_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_secrets_are_masked_in_every_line_whatever_holds_them(
+    tmp_path: Path, secret: str
+) -> None:
     """A known secret never reaches disk or reader, nor does masking harm the line."""
-    journal = Journal(tmp_path / "events.ndjson", "r", Redactor([SECRET]))
-    members = {"text": f"it is {SECRET}!", "raw": {SECRET: [SECRET, {"deep": f"x{SECRET}x"}]}}
-    await journal.append([Entry("agent.unknown", members)], {"session": SECRET})
+    journal = Journal(tmp_path / "events.ndjson", "r", Redactor([secret]))
+    members = {"text": f"it is {secret}!", "raw": {secret: [secret, {"deep": f"x{secret}x"}]}}
+    await journal.append([Entry("agent.unknown", members)], {"session": secret})
     [line] = journal.recent(0, 10) or []
     journal.close()
-    on_disk = (tmp_path / "events.ndjson").read_bytes()
+    on_disk = await trio.Path(tmp_path / "events.ndjson").read_bytes()
     event = json.loads(on_disk)
 
     assert on_disk == line.data + b"\n"
-    assert SECRET not in json.dumps(event, ensure_ascii=False)
-    assert json.dumps(SECRET)[1:-1].encode() not in on_disk
-    # In JSON the secret is two characters longer than in itself.
-    stars = "*" * (len(SECRET) + 2)
+    assert on_disk.count(b"***") >= 5
+    assert secret not in json.dumps(event, ensure_ascii=False)
+    # It is as long as what it hides was in JSON.
+    stars = "*" * len(json.dumps(secret, ensure_ascii=False)[1:-1].encode())
     assert event["text"] == f"it is {stars}!"
     assert event["session"] == stars
