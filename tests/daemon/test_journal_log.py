@@ -10,9 +10,11 @@ import trio
 from coachmand.durable import AppendFile
 from coachmand.journal.cursors import Cursor, FileCursor, batches
 from coachmand.journal.lines import Entry, decode
-from coachmand.journal.log import TAIL_LINES, Journal, last_seq_of
+from coachmand.journal.log import Journal, last_seq_of
 
 NOTICE = "agent.notice"
+# More than a journal keeps in memory.
+LINES, TEXT = 6000, "x" * 400
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ async def read_all(cursor: Cursor | FileCursor) -> list[int]:
 
 async def test_every_reader_gets_every_line_once_whatever_its_pace(path: Path) -> None:
     """Readers from the start, from the middle, late and slow: all see all, in order."""
-    journal, total = Journal(path, "r"), 3 * TAIL_LINES
+    journal, total = Journal(path, "r"), LINES
     found: dict[str, list[int]] = {}
 
     async def slow(cursor: Cursor) -> None:
@@ -57,10 +59,10 @@ async def test_every_reader_gets_every_line_once_whatever_its_pace(path: Path) -
     async with trio.open_nursery() as nursery:
         nursery.start_soon(read, "fast", Cursor(journal, 0))
         nursery.start_soon(slow, Cursor(journal, 0))
-        await write(journal, total // 2)
+        await write(journal, total // 2, TEXT)
         nursery.start_soon(read, "late", Cursor(journal, 0))
         nursery.start_soon(read, "middle", Cursor(journal, total // 4))
-        await write(journal, total // 2)
+        await write(journal, total // 2, TEXT)
         journal.close()
 
     assert found["fast"] == found["late"] == found["slow"] == list(range(1, total + 1))
