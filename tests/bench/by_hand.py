@@ -12,7 +12,6 @@ from typing import Any
 
 import trio
 from attrs import evolve
-from sandbox_launch import memfd
 from world import World, add_worktree, environment, remove_worktree
 
 from coachman_adapters import ADAPTERS
@@ -30,12 +29,14 @@ from coachmand.runs.clock import boot_id
 from coachmand.runs.prepare import admin_name, launch_record, prepare
 from coachmand.runs.record import Record
 from coachmand.runs.services import Boundary, Services
+from coachmand.runs.tasks import TaskStore
+from sandbox_launch import memfd
 
 NAME = "hand"
 
 
 class ByHand:
-    """The sandbox of a run that has ended, as the daemon compiled it, over a worktree of its own."""
+    """The sandbox of a run that has ended, as the daemon compiles it, over another worktree."""
 
     def __init__(self, world: World, run: str, number: int = 0) -> None:
         self._repo = world.repo
@@ -49,8 +50,8 @@ class ByHand:
         directory = RunDirectory(world.root / name)
         for path in (directory.artifacts, directory.inputs, directory.scratch):
             path.mkdir(parents=True)
-        with self.worktree():
-            self._launch = trio.run(_launch_record, world, state, record, directory)
+        self._launch = trio.run(_launch_record, world, state, record, directory)
+        remove_worktree(self._repo, self.tree)
 
     @contextmanager
     def worktree(self) -> Iterator[None]:
@@ -117,7 +118,7 @@ class ByHand:
 async def _launch_record(
     world: World, state: StateDirectory, record: Record, directory: RunDirectory
 ) -> dict[str, Any]:
-    """What the daemon would hand to a keeper, the worktree being there already."""
+    """What the daemon would hand to a keeper. Leaves the worktree that it makes for that."""
     env = environment(world.daemon)
     index = Index(world.root / "hand.db")
     index.close()
@@ -135,7 +136,10 @@ async def _launch_record(
         guest=str(Path(guest_package.__file__ or "").parent),
         admission=Admission(1),
     )
-    launch = await prepare(record, directory, services, env)
+    tasks = TaskStore(state)
+    tasks.add_run(tasks.get_or_new(record.repository, record.task), record.run)
+    async with services.workers:
+        launch = await prepare(record, directory, services, env)
     return launch_record(launch, services, "/", None)
 
 

@@ -4,10 +4,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import coachman
 from figures import Figure, row
 from timing import command_s, medians
 from world import Bench
+
+import coachman
 
 TARGET_RATIO = 3.0
 WRAPPER_TARGET_MS = 10.0

@@ -15,7 +15,7 @@ MARGIN_MS = 30.0
 
 @row("first-event")
 def measure(bench: Bench) -> Iterator[Figure]:
-    """`run.start` answered to the agent's first event, against the agent alone to its first byte."""
+    """`run.start` answered to the agent's first event, against the agent alone to a first byte."""
     with bench.world() as world:
         world.start()
         for name, prompt, _, options in AGENTS:

@@ -24,7 +24,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
                 pairs = ((called, connection), (echoed, echo))
                 for values, server in pairs if number % 2 else reversed(pairs):
                     found = _block(server, line)
-                    values += found if number else []
+                    values.extend(found if number else ())
     for percent, target in TARGETS.items():
         value, beside = percentile(called, percent), percentile(echoed, percent)
         yield Figure(

@@ -70,5 +70,3 @@ def phases(world: World, runs: list[str]) -> dict[str, str]:
         for name, first, last in PHASES:
             found[name].append(at[last] - at[first])
     return {name: f"{median(values):.0f} ms" for name, values in found.items()}
-
-

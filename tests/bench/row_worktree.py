@@ -1,17 +1,19 @@
 """A large repository, and whether the daemon stays awake meanwhile."""
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import trio
-from daemon_process import git
 from figures import Figure, row
-from timing import medians, percentile
+from timing import percentile
 from world import Bench, Connection, World, add_worktree, remove_worktree, request
 
 from coachmand.repos.pool import GitWorkers
+from daemon_process import git
 
 FILES = 20_000
 TARGET_RATIO = 1.8
@@ -22,9 +24,11 @@ PING_EVERY_S = 0.001
 @row("worktree")
 def measure(bench: Bench) -> Iterator[Figure]:
     """A worktree of 20,000 files, against git's; the daemon's lag while runs use such ones."""
-    with bench.world() as world:
+    # ext4 keeps clear of inodes that were freed within the last minutes, and finding others
+    # takes it twenty times as long: what ran before would be measured here.
+    with bench.world(in_memory=True) as world:
         repo = large_repository(world.root / "large")
-        made, by_git = trio.run(_both, world, repo, bench.scale(5, 2))
+        made, by_git = trio.run(_both, world, repo, bench.scale(4, 2))
         yield Figure(
             f"worktree of {FILES:,} files",
             made * 1000,
@@ -41,20 +45,20 @@ def measure(bench: Bench) -> Iterator[Figure]:
                 time.sleep(1.0)
             busy = Pings(connection, echo)
             with busy:
-                for _ in range(bench.scale(4, 2)):
+                for _ in range(bench.scale(3, 2)):
                     world.wait(world.run("say hi", repo))
         for name, percent in (("p99", 99.0), ("at worst", 100.0)):
-            value = percentile(busy.daemon, percent) * 1000
+            value, beside = (percentile(of, percent) * 1000 for of in (busy.daemon, busy.echo))
             yield Figure(
                 f"daemon.ping {name} while such runs come and go",
                 value,
                 "ms",
-                "without them",
-                percentile(calm.daemon, percent) * 1000,
-                f"≤ {LAG_TARGET_MS:.0f} ms" if percent == 100 else "",
-                value <= LAG_TARGET_MS if percent == 100 else None,
+                "bare echo in the same time",
+                beside,
+                f"≤ {LAG_TARGET_MS:.0f} ms over the echo" if percent == 100 else "",
+                value - beside <= LAG_TARGET_MS if percent == 100 else None,
                 {
-                    "bare echo in the same time": f"{percentile(busy.echo, percent) * 1000:.2f} ms",
+                    "without such runs": f"{percentile(calm.daemon, percent) * 1000:.2f} ms",
                     "pings": len(busy.daemon),
                 },
             )
@@ -67,32 +71,36 @@ async def _both(world: World, repo: Path, times: int) -> tuple[float, float]:
     theirs: list[float] = []
     async with GitWorkers() as workers:
         for number in range(times + 1):
-            tree = world.root / f"ours-{number}"
+            tree, hand = world.root / f"ours-{number}", world.root / f"hand-{number}"
             begun = time.perf_counter()
             admin = await workers.create_worktree(common, tree.name, str(tree), head)
-            ours.append(time.perf_counter() - begun)
-            await workers.remove_worktree(common, admin, str(tree))
-            hand = world.root / f"hand-{number}"
-            begun = time.perf_counter()
+            between = time.perf_counter()
             await trio.to_thread.run_sync(add_worktree, repo, hand)
-            theirs.append(time.perf_counter() - begun)
+            theirs.append(time.perf_counter() - between)
+            ours.append(between - begun)
+            await workers.remove_worktree(common, admin, str(tree))
             await trio.to_thread.run_sync(remove_worktree, repo, hand)
-    found = medians(times - 1, iter(ours[1:]).__next__, iter(theirs[1:]).__next__)
-    return found[0], found[1]
+    return median(ours[1:]), median(theirs[1:])
 
 
 def large_repository(path: Path) -> Path:
-    """A repository of many small files in folders of a hundred."""
+    """A repository of many small files in folders of a hundred, packed as a clone is."""
     path.mkdir()
     git(path, "init", "-q", "-b", "main")
-    for number in range(FILES):
-        if number % 100 == 0:
-            (path / f"folder{number // 100}").mkdir()
-        text = f"file {number}\n" * (1 + number % 100)
-        (path / f"folder{number // 100}" / f"file{number}.txt").write_text(text)
-    git(path, "add", ".")
-    git(path, "commit", "-q", "-m", "many files")
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=path, input=_history(), check=True)
+    git(path, "reset", "-q", "--hard", "main")
     return path
+
+
+def _history() -> bytes:
+    """One commit of all files, as `git fast-import` reads it."""
+    parts = [b"commit refs/heads/main\ncommitter Tester <tester@example.invalid> 0 +0000\n"]
+    parts.append(b"data 10\nmany files\n")
+    for number in range(FILES):
+        text = f"file {number}\n".encode() * (1 + number % 100)
+        name = f"folder{number // 100}/file{number}.txt"
+        parts.append(f"M 644 inline {name}\ndata {len(text)}\n".encode() + text + b"\n")
+    return b"".join(parts)
 
 
 class Pings:

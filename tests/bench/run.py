@@ -22,6 +22,7 @@ from timing import machine  # noqa: E402
 from world import Bench  # noqa: E402
 
 MODULES = (
+    "row_worktree",
     "row_command",
     "row_ping",
     "row_journal",
@@ -31,7 +32,6 @@ MODULES = (
     "row_fanout",
     "row_memory",
     "row_retained",
-    "row_worktree",
     "row_batch",
     "row_restart",
 )
@@ -66,7 +66,9 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, below 90 s")
     parser.add_argument("--json", metavar="FILE", help="write everything measured there")
     parser.add_argument(
-        "--dir", default=tempfile.gettempdir(), help="where to make temporary state (default: %(default)s)"
+        "--dir",
+        default=tempfile.gettempdir(),
+        help="where to make temporary state (default: %(default)s)",
     )
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in ROWS]

@@ -1,4 +1,4 @@
-"""Where a row measures: a daemon of its own, repositories, raw connections; all of it temporary."""
+"""Where a row measures: a daemon of its own, repositories, raw connections; all temporary."""
 
 import json
 import os
@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from attrs import frozen
-from daemon_process import BIN, DaemonProcess, git, make_repository
 from timing import until
 
+from coachman_sandbox.environment import scrub
 from coachmand.runs.keepers import keeper_alive
+from daemon_process import BIN, DaemonProcess, git, make_repository
 
 HERE = Path(__file__).parent
 CONNECTION_LIMIT_S = 60.0
-MAX_ACTIVE = 128
+MEMORY = "/dev/shm"
 STRAYS_LIMIT_S = 10.0
 
 
@@ -165,9 +166,11 @@ class Bench:
             shutil.rmtree(path, ignore_errors=True)
 
     @contextmanager
-    def world(self) -> Iterator[World]:
-        """A world whose daemon is not started yet."""
-        world = World(Path(tempfile.mkdtemp(prefix="cmb-", dir=self.directory)))
+    def world(self, *, in_memory: bool = False) -> Iterator[World]:
+        """A world whose daemon is not started yet; ``in_memory`` where there is such a place."""
+        use_memory = in_memory and os.access(MEMORY, os.W_OK)
+        directory = MEMORY if use_memory else self.directory
+        world = World(Path(tempfile.mkdtemp(prefix="cmb-", dir=directory)))
         try:
             yield world
         finally:
@@ -214,6 +217,4 @@ def remove_worktree(repo: Path, tree: Path) -> None:
 
 def environment(daemon: DaemonProcess) -> Mapping[str, str]:
     """What the daemon keeps of its environment."""
-    from coachman_sandbox.environment import scrub
-
     return scrub(daemon.env)
