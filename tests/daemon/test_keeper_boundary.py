@@ -148,7 +148,7 @@ def launch_as_nobody(python: str, attempt: Attempt) -> None:
     lock = os.open(attempt.directory / "keeper.lock", os.O_RDWR | os.O_CREAT)
     os.chown(attempt.directory, NOBODY, NOBODY)
     done = subprocess.run(
-        [python, "-I", "-S", str(keeper.__file__), str(lock)],
+        [python, "-I", "-S", keeper.PROGRAM, str(lock)],
         input=json.dumps(attempt.record(["/bin/cat"])).encode(),
         user=NOBODY,
         group=NOBODY,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coachmand import keeper
+from coachmand.keeper.system import boottime_s
 from coachmand.runs.link import KeeperError, keeper_alive
 from keeper_attempts import Attempt, Peer, any_alive, is_alive, namespace_processes, until
 
@@ -102,7 +102,7 @@ async def test_daemons_die_with_an_agent_that_ends_by_itself(attempt: Attempt) -
 
 async def test_the_wall_deadline_holds_without_any_peer(attempt: Attempt) -> None:
     """An agent that ignores SIGTERM is killed after the grace, and the record says why."""
-    deadline = keeper.boottime_s() + 1.0
+    deadline = boottime_s() + 1.0
     await attempt.shell(STUBBORN, wall_deadline_boottime_s=deadline, term_grace_s=0.5)
     record = await attempt.exit()
     assert (record["signal"], record["ended_by"]) == (9, "deadline")
@@ -111,7 +111,7 @@ async def test_the_wall_deadline_holds_without_any_peer(attempt: Attempt) -> Non
 
 async def test_a_deadline_can_be_moved_and_lifted(attempt: Attempt) -> None:
     """The attached peer sets the deadline, and one that passed already acts at once."""
-    await attempt.shell("echo up; sleep 600", wall_deadline_boottime_s=keeper.boottime_s() + 600)
+    await attempt.shell("echo up; sleep 600", wall_deadline_boottime_s=boottime_s() + 600)
     await until(lambda: attempt.stream("stdout") == b"up\n")
     async with Peer(attempt) as peer:
         await peer.attach()
@@ -119,7 +119,7 @@ async def test_a_deadline_can_be_moved_and_lifted(attempt: Attempt) -> None:
         assert (await peer.ask("status"))["deadline_boottime_s"] is None
         for wrong in ("soon", True, 1e300, -1):
             assert (await peer.ask("set_deadline", boottime_s=wrong))["code"] == "bad_request"
-        await peer.ask("set_deadline", boottime_s=keeper.boottime_s())
+        await peer.ask("set_deadline", boottime_s=boottime_s())
         record = await peer.event("exit")
     assert (record["signal"], record["ended_by"]) == (15, "deadline")
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from coachmand import keeper
+from coachmand.keeper.peers import MAX_PEERS
 from keeper_attempts import Attempt, Peer, proc_value, until
 
 pytest_plugins = ("keeper_fixtures",)
@@ -176,7 +176,7 @@ async def test_many_connections_push_out_the_idle_ones_only(echo: Attempt) -> No
         others = [await stack.enter_async_context(Peer(echo)) for _ in range(MANY_PEERS)]
         assert (await others[-1].ask("hello", version=1))["ok"]
         assert (await attached.ask("status"))["ok"]
-        for peer in others[: 1 - keeper.MAX_PEERS]:
+        for peer in others[: 1 - MAX_PEERS]:
             assert await peer.next_message() is None
 
 

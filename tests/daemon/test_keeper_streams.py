@@ -56,7 +56,7 @@ async def test_a_peer_hears_how_much_output_there_is(attempt: Attempt) -> None:
 
 async def test_stdin_is_addressed_so_that_sending_again_changes_nothing(attempt: Attempt) -> None:
     """Bytes that were taken are ignored, overlaps are cut, and gaps are refused."""
-    await attempt.start(["/bin/cat"])
+    await attempt.shell("cat; read go < /mnt/go", **with_scratch(attempt))
     async with Peer(attempt) as peer:
         await peer.attach()
         assert (await peer.ask("write", b"abcdef", offset=0))["taken"] == 6
@@ -67,6 +67,7 @@ async def test_stdin_is_addressed_so_that_sending_again_changes_nothing(attempt:
         assert (refused["code"], refused["taken"]) == ("gap", 8)
         await peer.ask("close_stdin")
         assert (await peer.ask("close_stdin"))["ok"]
+        (attempt.directory / "scratch" / "go").write_bytes(b"go\n")
 
     record = await attempt.exit()
     assert attempt.stream("stdout") == b"abcdefgh"
@@ -188,6 +189,23 @@ async def test_an_agent_killed_on_a_full_disk_keeps_its_last_bytes(attempt: Atte
         assert "exit" not in status
         resource.prlimit(attempt.pid, resource.RLIMIT_FSIZE, unlimited)
         await peer.ask("release")
+        record = await peer.event("exit")
+    assert record["stdout_bytes"] == len(attempt.stream("stdout")) >= 65536
+
+
+async def test_a_hold_on_a_full_disk_does_not_keep_the_end_out(attempt: Attempt) -> None:
+    """What was refused is tried again at the agent's end, even when nobody releases the hold."""
+    await attempt.python(FILL_THE_PIPE, **with_scratch(attempt))
+    async with Peer(attempt) as peer:
+        await peer.attach()
+        unlimited = resource.prlimit(attempt.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(attempt.pid, resource.RLIMIT_FSIZE, (10_000, unlimited[1]))
+        await peer.ask("write", b"\n", offset=0)
+        await peer.event("storage")
+        await until((attempt.directory / "scratch" / "full").exists)
+        await peer.ask("hold")
+        resource.prlimit(attempt.pid, resource.RLIMIT_FSIZE, unlimited)
+        await peer.ask("signal", target="tree", signal=9)
         record = await peer.event("exit")
     assert record["stdout_bytes"] == len(attempt.stream("stdout")) >= 65536
 

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 import trio
 
 from coachmand import keeper
+from coachmand.keeper.system import boot_id, start_ticks
 from coachmand.runs import link as link_module
 from coachmand.runs.link import (
     KeeperError,
@@ -181,8 +181,8 @@ async def test_a_cancelled_launch_is_known_to_have_happened(attempt: Attempt) ->
     assert keeper_alive(attempt.directory)
 
 
-async def test_a_python_that_is_not_ours_runs_the_source(attempt: Attempt) -> None:
-    """Byte code is only handed to the interpreter that made it."""
+async def test_the_keeper_runs_under_the_interpreter_that_is_named(attempt: Attempt) -> None:
+    """Any interpreter will do, also one that is not the daemon's own."""
     link_path = attempt.directory / "python"
     link_path.symlink_to(sys.executable)
     record = attempt.record(["/bin/echo", "hello"])
@@ -191,10 +191,9 @@ async def test_a_python_that_is_not_ours_runs_the_source(attempt: Attempt) -> No
 
 
 def test_the_keeper_runs_by_its_path_alone(attempt: Attempt) -> None:
-    """Without a daemon, on descriptor 3, the file answers what is wrong in one line."""
-    program = Path(keeper.__file__)
+    """Without a daemon, on descriptor 3, the program answers what is wrong in one line."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(program)], input=b"{}", capture_output=True, check=False
+        [sys.executable, "-I", "-S", keeper.PROGRAM], input=b"{}", capture_output=True, check=False
     )
     assert (done.returncode, done.stderr) == (1, b"")
     assert done.stdout == b'{"error":"cannot start the keeper: it speaks version 1 only"}\n'
@@ -217,10 +216,10 @@ async def test_what_a_keeper_killed_too_early_left_behind_can_be_killed(attempt:
         sleeper = partial(trio.run_process, [shutil.which("sleep") or "", "600"], check=False)
         orphan = await nursery.start(sleeper)
         try:
-            ticks = keeper.start_ticks(orphan.pid)
+            ticks = start_ticks(orphan.pid)
             for recorded, killed in ((ticks + 1, False), (ticks, True)):
                 sandbox = {"init_pid": orphan.pid, "init_start_ticks": recorded}
-                state = {"boot_id": keeper.boot_id(), "sandbox": sandbox}
+                state = {"boot_id": boot_id(), "sandbox": sandbox}
                 (attempt.directory / "keeper.json").write_text(json.dumps(state))
                 assert await trio.to_thread.run_sync(kill_orphans, attempt.directory) is killed
         finally:

@@ -17,7 +17,7 @@ BLOCKING_ATTRIBUTES = {
 BLOCKING_MODULES = {"subprocess", "pygit2", "sqlite3"}
 BLOCKING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "rglob"}
 # Bytes of an agent become text in its conversation and nowhere before it.
-READ_PATH = ("daemon/coachmand/keeper.py", "daemon/coachmand/runs/*segment*.py")
+READ_PATH = ("daemon/coachmand/keeper/*.py", "daemon/coachmand/runs/*segment*.py")
 # What bwrap said when there never was an agent.
 NOT_AN_AGENT = {"_spawn_error"}
 

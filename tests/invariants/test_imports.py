@@ -25,13 +25,13 @@ for name in sys.argv[2:]:
 print(json.dumps(sorted(set(sys.modules) - bare)))
 """
 CLIENT_MODULES_AT_MOST = 60
+KEEPER_MODULES_AT_MOST = 45
 
 
-def loaded_by(*modules: str) -> list[str]:
-    """What an isolated interpreter loads for the named modules of the client."""
-    client = str(sourcetree.ROOT / "client")
+def loaded_by(*modules: str, root: str = "client") -> list[str]:
+    """What an isolated interpreter loads for the named modules below one root."""
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LOADED, client, *modules],
+        [sys.executable, "-I", "-S", "-c", LOADED, str(sourcetree.ROOT / root), *modules],
         check=True,
         capture_output=True,
     )
@@ -77,6 +77,16 @@ def test_importing_the_client_loads_little() -> None:
 
     assert foreign(loaded) == []
     assert len(loaded) <= CLIENT_MODULES_AT_MOST, loaded
+
+
+def test_a_keeper_loads_itself_and_little_of_the_standard_library() -> None:
+    """Every run pays for what its keeper loads: no package, nothing else of the daemon."""
+    loaded = loaded_by("coachmand.keeper.main", root="daemon")
+    own = [name for name in loaded if f"{name}.".startswith("coachmand.keeper.")]
+
+    assert foreign([name for name in loaded if name not in own]) == ["coachmand"]
+    assert [name for name in loaded if name.startswith("coachmand.") and name not in own] == []
+    assert len(loaded) <= KEEPER_MODULES_AT_MOST, loaded
 
 
 def test_processes_are_started_by_few() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from coachmand import keeper
+from coachmand.keeper.system import boot_id
 from coachmand.runs.link import KeeperLink, keeper_alive, launch, read_exit, read_state
 
 LIMIT_S = 20.0
@@ -56,7 +56,7 @@ class Attempt:
             "command": command,
             "stdin": "pipe",
             "wall_deadline_boottime_s": None,
-            "boot_id": keeper.boot_id(),
+            "boot_id": boot_id(),
             "term_grace_s": 5,
             "mask": [],
             "segment_bytes": 64 * 1024 * 1024,

@@ -4,28 +4,24 @@ docs/keeper-protocol.md describes the launch record and the files.
 """
 
 import fcntl
-import importlib.util
 import json
-import marshal
 import os
 import select
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import trio
 
 from .. import keeper
+from ..keeper.system import boot_id, start_ticks
 
 LAUNCH_LIMIT_S = 20.0
 ORPHANS_LIMIT_S = 5.0
 
 _ENVIRONMENT = ("PATH", "LANG")
-# Flags, time and size of the source: nobody compares them in a file that is run.
-_PYC_UNCHECKED_BYTES = 12
 
 
 class KeeperError(Exception):
@@ -74,34 +70,16 @@ def _take_lock(path: str | os.PathLike[str]) -> int:
 
 
 async def _run(record: bytes, lock: int, python: str) -> subprocess.CompletedProcess[bytes]:
-    program, descriptors = str(keeper.__file__), [lock]
-    if python == sys.executable:
-        compiled = compiled_keeper()
-        program = f"/proc/self/fd/{compiled}"
-        descriptors.append(compiled)
     return await trio.run_process(
-        [python, "-I", "-S", program, str(lock)],
+        [python, "-I", "-S", keeper.PROGRAM, str(lock)],
         stdin=record,
         capture_stdout=True,
         capture_stderr=True,
         check=False,
         cwd="/",
         env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        pass_fds=descriptors,
+        pass_fds=[lock],
     )
-
-
-@cache
-def compiled_keeper() -> int:
-    """A descriptor of the keeper's byte code.
-
-    Compiling it would cost each keeper 11 ms and 3 MiB, and a script has no cached byte code.
-    """
-    source = str(keeper.__file__)
-    with open(source, "rb") as file:
-        code = compile(file.read(), source, "exec", dont_inherit=True)
-    content = importlib.util.MAGIC_NUMBER + bytes(_PYC_UNCHECKED_BYTES) + marshal.dumps(code)
-    return keeper.memory_file("keeper", content)
 
 
 def _check(done: subprocess.CompletedProcess[bytes]) -> None:
@@ -158,7 +136,7 @@ def kill_orphans(directory: str | os.PathLike[str]) -> bool:
 
 
 def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, directory: object) -> bool:
-    if pid is None or state.get("boot_id") != keeper.boot_id():
+    if pid is None or state.get("boot_id") != boot_id():
         return False
     try:
         pidfd = os.pidfd_open(pid)
@@ -166,7 +144,7 @@ def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, director
         return False
     try:
         # The number may be another process's by now; the start time tells.
-        if keeper.start_ticks(pid) != ticks:
+        if start_ticks(pid) != ticks:
             return False
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         if not select.select([pidfd], [], [], ORPHANS_LIMIT_S)[0]:

@@ -1,0 +1,58 @@
+"""Descriptors and files: read a chunk, write all, append, replace a file whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+CHUNK_BYTES = 64 * 1024
+
+
+def read_some(fd: int) -> bytes | None:
+    """One chunk; empty at the end, None when nothing is there yet."""
+    try:
+        return os.read(fd, CHUNK_BYTES)
+    except BlockingIOError:
+        return None
+
+
+def write_all(fd: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(fd, content) :]
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def open_to_append(directory: int, name: str) -> int:
+    """A file of the attempt, made when it is not there; what is written goes to its end."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    return os.open(name, flags, 0o600, dir_fd=directory)
+
+
+def replace_file(directory: int, name: str, content: bytes, *, durable: bool) -> None:
+    """Write a file of the attempt so that readers see the old or the new one, whole."""
+    temporary = f".{name}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    fd = os.open(temporary, flags, 0o600, dir_fd=directory)
+    try:
+        write_all(fd, content)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    if durable:
+        os.fsync(directory)
+
+
+def log(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"{int(time.time())} {text}\n".encode())

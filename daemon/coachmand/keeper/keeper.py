@@ -1,0 +1,180 @@
+"""The keeper itself: ties the sandbox, its streams, the deadline and the peers together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from functools import partial
+
+from . import EXIT_NAME, PROTOCOL_VERSION, SOCKET_NAME, STATE_NAME
+from .ending import exit_record
+from .errors import Refused
+from .files import encode, log, read_some, replace_file
+from .loop import Loop
+from .operations import perform
+from .outputs import Outputs
+from .peers import Peers
+from .sandbox import Sandbox
+from .spawn import spawn, stdio_pipes
+from .stdin import Stdin
+from .system import boottime_s, start_ticks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .record import Launch
+
+LEAVE_LIMIT_S = 5.0
+# Timers stand still while the machine sleeps, the wall deadline does not.
+DEADLINE_CHECK_S = 30.0
+
+
+class Keeper:
+    """One attempt's keeper: its sandbox runs from here on.
+
+    `cause` says why this process ended the agent, `exit` is the record of the end once it is
+    durable.
+    """
+
+    def __init__(self, launch: Launch, directory: int) -> None:
+        self.mask = launch.mask
+        self.deadline = launch.deadline
+        self.generation = 0
+        self.cause: str | None = None
+        self.signals_sent: set[int] = set()
+        self.exit: dict[str, Any] | None = None
+        self.started_s = boottime_s()
+        self._directory = directory
+        self._term_grace_s = launch.term_grace_s
+        self._state: dict[str, Any] = {
+            "version": PROTOCOL_VERSION,
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "boot_id": launch.boot_id,
+            "generation": self.generation,
+        }
+        self._loop = Loop()
+        self.peers = Peers(self._loop, directory, partial(perform, self))
+        self._save_state()
+        ours, theirs = stdio_pipes(launch.stdin)
+        self.stdin = Stdin(self._loop, ours[0], directory)
+        self.outputs = Outputs(
+            self._loop, ours[1:], directory, launch.segment_bytes, self._tell_storage
+        )
+        self.sandbox = Sandbox(self._loop, *spawn(launch, theirs), self._record_sandbox)
+        self._handle_signals()
+        self.check_deadline()
+
+    def run(self) -> None:
+        """Serve until the sandbox ended and its end is on disk and told."""
+        while self.exit is None or self.peers.unread:
+            self._loop.turn()
+            if self.exit is None and self.sandbox.empty:
+                self._conclude()
+            self.peers.announce_output(self.outputs.sizes)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET_NAME, dir_fd=self._directory)
+
+    def status(self) -> dict[str, Any]:
+        status = {
+            "stdout": self.outputs.stdout.size,
+            "stderr": self.outputs.stderr.size,
+            "stdin_taken": self.stdin.taken,
+            "stdin_fed": self.stdin.fed,
+            "stdin_closed": self.stdin.closed,
+            "held": self.outputs.held,
+            "storage_error": self.outputs.error,
+            "running": self.sandbox.running,
+            "deadline_boottime_s": self.deadline,
+            "generation": self.generation,
+            "sandbox": self.sandbox.ids,
+        }
+        return status if self.exit is None else {**status, "exit": self.exit}
+
+    # What is on record
+
+    def obey(self, generation: int) -> None:
+        """Refuse lower generations from now on."""
+        if generation != self.generation:
+            self.generation = self._state["generation"] = generation
+            self._update_state()
+
+    def _record_sandbox(self) -> None:
+        self._state["sandbox"] = self.sandbox.ids
+        self._update_state()
+
+    def _update_state(self) -> None:
+        try:
+            self._save_state()
+        except OSError as error:
+            # This process is what fences and kills; the file only tells who comes after it.
+            log(f"cannot store {STATE_NAME}: {error}")
+
+    def _save_state(self) -> None:
+        replace_file(self._directory, STATE_NAME, encode(self._state), durable=False)
+
+    def _tell_storage(self, error: str | None) -> None:
+        self.peers.announce("storage", error=error)
+
+    # What ends the agent
+
+    def check_deadline(self) -> None:
+        """End the agent when its time is over, else look again later."""
+        self._loop.cancel(self.check_deadline)
+        if self.deadline is None or self.cause is not None or not self.sandbox.running:
+            return
+        left_s = self.deadline - boottime_s()
+        if left_s <= 0:
+            self._stop("deadline")
+        else:
+            self._loop.after(min(left_s, DEADLINE_CHECK_S), self.check_deadline)
+
+    def _handle_signals(self) -> None:
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        # Its number arrives in the pipe, and is acted upon in the loop's own time.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        self._loop.watch(read, select.EPOLLIN, partial(self._signalled, read))
+
+    def _signalled(self, wakeups: int) -> None:
+        if signal.SIGTERM in (read_some(wakeups) or b""):
+            self._stop("keeper")
+
+    def _stop(self, cause: str) -> None:
+        """Ask the agent to end, and kill its tree when it has not after the grace."""
+        if self.cause is not None or not self.sandbox.running:
+            return
+        self.cause = cause
+        self._loop.after(self._term_grace_s, self.sandbox.kill)
+        try:
+            self.sandbox.signal_agent(signal.SIGTERM)
+        except Refused:
+            self.sandbox.kill()
+
+    def _conclude(self) -> None:
+        """Make everything durable once the pipes are drained, and tell the end."""
+        if not self.outputs.draining:
+            self.outputs.drain()
+        if not self.outputs.drained:
+            return
+        record = exit_record(self)
+        try:
+            self.outputs.sync()
+            self.stdin.sync()
+            replace_file(self._directory, EXIT_NAME, encode(record), durable=True)
+        except OSError as error:
+            # With the directory deleted there is nowhere to write and nobody to tell.
+            if os.fstat(self._directory).st_nlink:
+                self.outputs.refused(EXIT_NAME, error)
+                return
+        self.exit = record
+        self._loop.after(LEAVE_LIMIT_S, self.peers.drop_attached)
+        self.peers.announce_output(self.outputs.sizes)
+        self.peers.announce("exit", **record)

@@ -1,0 +1,81 @@
+"""Start bubblewrap: what it inherits, and nothing else."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+
+from .files import write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .record import Launch
+
+# Python ignores the first two, a keeper handles the others.
+RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+def stdio_pipes(stdin: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Our ends of the agent's stdin (-1 when it is `null`), stdout and stderr; then its ends."""
+    if stdin == "null":
+        stdin_read, stdin_write = os.open("/dev/null", os.O_RDONLY), -1
+    else:
+        stdin_read, stdin_write = os.pipe()
+        os.set_blocking(stdin_write, False)
+    stdout_read, stdout_write = os.pipe()
+    stderr_read, stderr_write = os.pipe()
+    os.set_blocking(stdout_read, False)
+    os.set_blocking(stderr_read, False)
+    return (stdin_write, stdout_read, stderr_read), (stdin_read, stdout_write, stderr_write)
+
+
+def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Start bubblewrap on three descriptors; its pid, status pipe and gate. Raises OSError.
+
+    It belongs to the calling thread, the only one: its death signal follows a thread, not a
+    process. In a session of its own no `kill(0)` inside reaches the keeper.
+
+    The init arms its death signal last, so that a keeper killed during the set-up leaves it
+    behind. It therefore waits at a gate until its number is in keeper.json. An event counter,
+    because a pipe would open the gate when the keeper dies.
+    """
+    data = [memory_file(f"data{index}", content) for index, content in enumerate(launch.data)]
+    arguments = memory_file("args", sandbox_arguments(launch.args, data))
+    status_read, status_write = os.pipe()
+    gate = os.eventfd(0, os.EFD_CLOEXEC)
+    for fd in (arguments, *data, status_write, gate):
+        os.set_inheritable(fd, True)
+    pid = os.posix_spawn(
+        launch.bwrap,
+        [
+            *(launch.bwrap, "--die-with-parent", "--block-fd", str(gate)),
+            *("--json-status-fd", str(status_write), "--args", str(arguments)),
+            *("--", *launch.command),
+        ],
+        {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=RESET_SIGNALS,
+    )
+    for fd in (arguments, *data, status_write, *stdio):
+        os.close(fd)
+    os.set_blocking(status_read, False)
+    return pid, status_read, gate
+
+
+def memory_file(name: str, content: bytes) -> int:
+    """A sealed in-memory file at its start, to be inherited: no path, no copy on disk."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    write_all(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def sandbox_arguments(args: list[str], data: list[int]) -> bytes:
+    """The NUL-separated arguments, with the tokens replaced by descriptor numbers."""
+    numbers = {f"{{fd:{index}}}": str(fd) for index, fd in enumerate(data)}
+    return b"".join(os.fsencode(numbers.get(arg, arg)) + b"\0" for arg in args)
