@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from coachman_adapters import texts
+from coachman_adapters.blocks import Block, BlockCutter
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
@@ -23,21 +23,25 @@ from coachman_adapters.conversation import (
     Intent,
     LaunchPlan,
     Prompt,
+    SetTimer,
+    Span,
     TurnEnded,
     Write,
 )
 from coachman_adapters.endings import exited
 from coachman_adapters.events import MESSAGE_CHUNK
-from coachman_adapters.lines import Line, LineDecoder, noise
 
 MESSAGE_ID = "stdout"
+FLUSH = "flush"
+# A question without a newline, or the last lines before a silence, are shown after it.
+FLUSH_AFTER_S = 0.25
 
 
 class CommandConversation:
     """One program's run: a single prompt in, its output out."""
 
     def __init__(self) -> None:
-        self._decoder = LineDecoder()
+        self._output = BlockCutter()
         self._prompted = False
         self._cancelled = False
 
@@ -49,8 +53,14 @@ class CommandConversation:
         return []
 
     def receive(self, data: bytes) -> list[Action]:
-        """Each line of output is a chunk of the message."""
-        return [event for line in self._decoder.feed(data) for event in _told(line, "\n")]
+        """Each block of output is a chunk of the message."""
+        waited = self._output.waiting
+        actions: list[Action] = [_told(block) for block in self._output.feed(data)]
+        if self._output.waiting and (actions or not waited):
+            actions.append(SetTimer(FLUSH, FLUSH_AFTER_S))
+        elif waited and not self._output.waiting:
+            actions.append(SetTimer(FLUSH, None))
+        return actions
 
     def intend(self, intent: Intent) -> list[Action]:
         """Feed the prompt, which may be empty, and close stdin."""
@@ -67,14 +77,12 @@ class CommandConversation:
         return [*([Write(text.encode())] if text else []), CloseStdin()]
 
     def expire(self, timer: str) -> list[Action]:
-        """No timers are ever set."""
-        return []
+        """The program is silent for a moment: show what it said so far."""
+        return [_told(block) for block in self._output.flush()]
 
     def finish(self, ending: Ending) -> list[Action]:
         """The exit status decides; after a cancel, a death by signal confirms it."""
-        actions: list[Action] = [
-            event for line in self._decoder.finish() for event in _told(line, "")
-        ]
+        actions: list[Action] = [_told(block) for block in self._output.flush()]
         if self._cancelled:
             return [*actions, TurnEnded("cancelled")]
         if ending.exit_code == 0 and ending.signal is None:
@@ -84,26 +92,22 @@ class CommandConversation:
     def snapshot(self) -> dict[str, Any]:
         """Everything this conversation remembers, as JSON values."""
         return {
-            "decoder": self._decoder.snapshot(),
+            "output": self._output.snapshot(),
             "prompted": self._prompted,
             "cancelled": self._cancelled,
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Become the conversation that ``snapshot`` was taken of."""
-        self._decoder.restore(snapshot["decoder"])
+        self._output.restore(snapshot["output"])
         self._prompted = snapshot["prompted"]
         self._cancelled = snapshot["cancelled"]
 
 
-def _told(line: Line, ending: str) -> list[Event]:
-    if line.data is None:
-        return [noise(line)]
-    text = line.data.decode("utf-8", "replace") + ending
-    members = {"message_id": MESSAGE_ID}
-    return [
-        Event(MESSAGE_CHUNK, {**members, "text": piece}, line.span) for piece in texts.pieces(text)
-    ]
+def _told(block: Block) -> Event:
+    text = block.data.decode("utf-8", "replace")
+    members = {"message_id": MESSAGE_ID, "text": text}
+    return Event(MESSAGE_CHUNK, members, Span(block.offset, len(block.data)))
 
 
 @frozen

@@ -72,7 +72,10 @@ class CloseStdin:
 
 @frozen
 class SetTimer:
-    """(Re)arm a named timer; ``seconds`` None disarms it."""
+    """(Re)arm a named timer; ``seconds`` None disarms it.
+
+    The one action that may depend on how bytes arrived: timers are about silence.
+    """
 
     name: str
     seconds: float | None

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents_driver import Drive
 from agents_replay import ended, events_of, stdin_of, text_of
@@ -17,6 +19,7 @@ from coachman_adapters.conversation import (
     CloseStdin,
     Ending,
     Prompt,
+    SetTimer,
     TurnEnded,
     Write,
 )
@@ -91,8 +94,52 @@ def test_output_is_text_whatever_its_bytes() -> None:
 
     actions = conversation.receive(b"\xff\xfe\r\n" + b"x" * 1_000_000 + b"\n")
 
-    assert text_of(actions) == "\ufffd\ufffd\n" + "x" * 1_000_000 + "\n"
+    assert text_of(actions) == "\ufffd\ufffd\r\n" + "x" * 1_000_000 + "\n"
     assert max(len(event.members["text"]) for event in events_of(actions)) <= 32 * 1024
+
+
+@given(st.lists(st.sampled_from([b"\n", b"line\n", "ü€😀".encode(), b"x" * 40_000, b"\xff", b"q"])))
+def test_blocks_never_depend_on_how_the_bytes_arrived(parts: list[bytes]) -> None:
+    """Fed byte by byte or at once, the same chunks come out, and together they are the output."""
+    whole = b"".join(parts)
+    at_once, in_parts = CommandConversation(), CommandConversation()
+
+    expected = [*at_once.receive(whole), *at_once.finish(Ending(0, None))]
+    told = [action for part in parts for half in _halves(part) for action in in_parts.receive(half)]
+    told += in_parts.finish(Ending(0, None))
+
+    assert events_of(told) == events_of(expected)
+    data = [whole[e.span.offset : e.span.offset + e.span.size] for e in events_of(told)]
+    assert b"".join(data) == whole
+    assert text_of(told) == "".join(piece.decode("utf-8", "replace") for piece in data)
+
+
+def _halves(part: bytes) -> list[bytes]:
+    return [part[: len(part) // 2], part[len(part) // 2 :]]
+
+
+def test_a_flood_of_lines_becomes_few_events() -> None:
+    """Ten million empty lines are told in blocks, not line by line."""
+    conversation = CommandConversation()
+    told = [action for _ in range(160) for action in conversation.receive(b"\n" * 65536)]
+
+    assert len(events_of(told)) < 1500
+
+
+def test_the_first_lines_are_told_one_by_one() -> None:
+    """A program that says little is watched line by line."""
+    told = CommandConversation().receive(b"one\ntwo\nthree\n")
+
+    assert [event.members["text"] for event in events_of(told)] == ["one\n", "two\n", "three\n"]
+
+
+def test_what_has_no_newline_is_shown_after_a_moment_of_silence() -> None:
+    """A question on an open line arms the flush timer; its expiry tells the line so far."""
+    conversation = CommandConversation()
+
+    assert conversation.receive(b"Sure? ") == [SetTimer("flush", 0.25)]
+    assert text_of(conversation.expire("flush")) == "Sure? "
+    assert text_of(conversation.receive(b"yes\n")) == "yes\n"
 
 
 def test_a_snapshot_continues_inside_a_line() -> None:

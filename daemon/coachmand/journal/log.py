@@ -19,7 +19,9 @@ from . import vocabulary as v
 from .lines import Entry, Line, encode, seq_of
 from .masking import ChunkMask
 
-TAIL_LINES = 2048
+# Readers who are further behind than this read from the file.
+TAIL_BYTES = 512 * 1024
+INDEX_ENTRIES = 8192
 READ_BYTES = 256 * 1024
 SYNC_WITHIN_S = 1.0
 
@@ -38,6 +40,7 @@ class Journal:
         self.size = self._file.size
         self.head = last_seq_of(path)
         self._tail: list[Line] = []
+        self._tail_bytes = 0
         self._index: list[tuple[int, int]] = []
         self._lot = trio.lowlevel.ParkingLot()
         self._unsynced_since: float | None = None
@@ -140,11 +143,19 @@ class Journal:
         self.size += size
         self.head = lines[-1].seq
         self._tail.extend(lines)
-        if len(self._tail) > 2 * TAIL_LINES:
-            del self._tail[:-TAIL_LINES]
-        if len(self._index) > 4 * TAIL_LINES:
+        self._tail_bytes += size
+        if self._tail_bytes > 2 * TAIL_BYTES:
+            self._shorten_tail()
+        if len(self._index) > INDEX_ENTRIES:
             self._index = self._index[::2]
         self._lot.unpark_all()
+
+    def _shorten_tail(self) -> None:
+        drop = 0
+        while self._tail_bytes > TAIL_BYTES and drop < len(self._tail) - 1:
+            self._tail_bytes -= len(self._tail[drop].data) + 1
+            drop += 1
+        del self._tail[:drop]
 
 
 def read_file(

@@ -7,9 +7,9 @@ from coachman_sandbox import layout
 BRIEFING = """
 
 ---
-You work unattended in {workspace}, a git worktree of your own. Do not commit, branch or push: what you
-change is recorded for you. Files for whoever asked, other than changes to the project, go to {output};
-{scratch} is for what nobody needs afterwards. You have until {deadline}.
+You work unattended in {workspace}, a git worktree of your own. Do not commit, branch or push: what
+you change is recorded for you. Files for whoever asked, other than changes to the project, go to
+{output}; {scratch} is for what nobody needs afterwards. You have until {deadline}.
 """
 
 

@@ -145,7 +145,7 @@ def _ended_by(run: "Run", exit: Mapping[str, Any]) -> str:
 def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, Any]:
     view, exit = run.view, run.exit or {}
     message = view.final_message
-    shown = message.encode("utf-8", "replace")[:FINAL_MESSAGE_BYTES].decode("utf-8", "ignore")
+    shown = _end_of(message)
     return {
         "outcome": found.outcome,
         "stop_reason": found.stop_reason,
@@ -163,7 +163,7 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
     """The result as `result.json` holds it and `run.result` returns it."""
     record, view, redactor = run.fixed, run.view, run.journal.redactor
     message = redactor.mask_text(view.final_message)
-    shown = message.encode("utf-8", "replace")[:FINAL_MESSAGE_BYTES].decode("utf-8", "ignore")
+    shown = _end_of(message)
     return {
         "run": record.run,
         "handle": record.handle,
@@ -204,6 +204,11 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
         "warnings": [*record.warnings, *product.warnings],
         "summary": summary_of(record, view),
     }
+
+
+def _end_of(message: str) -> str:
+    """What of a long message is shown: its end says what came of it."""
+    return message.encode("utf-8", "replace")[-FINAL_MESSAGE_BYTES:].decode("utf-8", "ignore")
 
 
 def _cost(run: "Run") -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from ..journal.log import Journal
 from .dialogue import Dialogue, Input, Output, ReplayDivergedError
 from .view import View
 
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 64 * 1024
 CHECKPOINT_EVERY_BYTES = 4 * 1024 * 1024
 
 

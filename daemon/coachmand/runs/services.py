@@ -40,8 +40,9 @@ class Storage:
 
     def degrade(self, error: OSError, what: str) -> None:
         """A write or a sync failed: no new runs; what it means is told by status."""
-        self.reason = self.reason or f"cannot write {what}: {error.strerror or error}"
-        log.error("storage_degraded", reason=self.reason)
+        if self.ok:
+            self.reason = f"cannot write {what}: {error.strerror or error}"
+            log.error("storage_degraded", reason=self.reason)
 
 
 @define

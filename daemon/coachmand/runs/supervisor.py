@@ -198,8 +198,14 @@ class Supervisor:
                 "cut_bytes": run.journal.cut_bytes,
                 "generation": self.services.generation,
             }
-            if run.view.state != "ended":
-                await run.record([Entry(v.RUN_RECOVERED, members)])
+            try:
+                if run.view.state != "ended":
+                    await run.record([Entry(v.RUN_RECOVERED, members)])
+            except OSError as error:
+                # As when a living run's journal is refused: its agent goes on in its keeper.
+                self.services.storage.degrade(error, f"the journal of {run.fixed.handle}")
+                run.let_go()
+                return
             self._carry(run)
 
     def _read(self, name: str, *, broken: bool = False) -> Run | None:

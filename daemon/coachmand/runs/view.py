@@ -13,7 +13,7 @@ from attrs import define, field
 from ..journal import vocabulary as v
 
 Event = Mapping[str, Any]
-MAX_MESSAGE_CHARACTERS = 16 * 1024 * 1024
+MAX_MESSAGE_CHARACTERS = 512 * 1024
 NOW_CHARACTERS = 120
 
 
@@ -225,9 +225,10 @@ def _chunk(view: View, event: Event) -> None:
     view.message_id, view.message_open = message_id or view.message_id, True
     view.message.append(event["text"])
     view.message_characters += len(event["text"])
-    while view.message_characters > MAX_MESSAGE_CHARACTERS:
+    if view.message_characters > 2 * MAX_MESSAGE_CHARACTERS:
         # The end of what a program wrote says more than its beginning.
-        view.message_characters -= len(view.message.pop(0))
+        view.message = [view.final_message[-MAX_MESSAGE_CHARACTERS:]]
+        view.message_characters = MAX_MESSAGE_CHARACTERS
 
 
 def _tool(view: View, event: Event) -> None:
