@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import coachman
 import recovery_state as at
 from coachman.wire import EXIT_STATE
 from coachmand.runs.keepers import KeeperError
@@ -106,8 +107,8 @@ def test_an_attempt_whose_keeper_never_came_is_followed_by_another(
 def test_a_daemon_killed_while_it_starts_a_run_goes_on_with_it(
     daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:
-    """Killed as soon as the attempt's directory, lock or keeper appears, the run succeeds."""
-    for appears in ("", "keeper.lock", "keeper.json", "keeper.sock", "stdout.0"):
+    """Killed as soon as the attempt's lock, its keeper or its output appears, the run succeeds."""
+    for appears in ("keeper.lock", "keeper.json", "stdout.0"):
         run = at.start(daemon, repo, "say done")
         path = at.attempt(daemon, run) / appears
         eventually(path.exists)
@@ -209,3 +210,29 @@ async def test_each_daemon_attaches_as_a_higher_generation(
     assert after > before
     assert recovered["generation"] == after
     assert refused.value.code == "stale_generation"
+
+
+def test_a_journal_that_the_disk_refuses_does_not_keep_a_daemon_from_starting(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """The run is left to a later daemon, storage is degraded, and everything else answers."""
+    run = at.start(daemon, repo, "say hi\nsleep 300")
+    at.until_event(daemon, run, lambda event: event["type"] == "agent.message_chunk")
+    daemon.kill()
+    journal = at.directory(daemon, run) / "events.ndjson"
+    journal.rename(journal.with_suffix(".kept"))
+    journal.symlink_to("/dev/full")
+    daemon.start()
+    with daemon.client() as client:
+        storage = client.daemon.status()["storage"]
+        with pytest.raises(coachman.CoachmanError) as refused:
+            client.run.start("say hi", dir=str(repo), agent="demo")
+    daemon.kill()
+    journal.with_suffix(".kept").rename(journal)
+    daemon.start()
+    with daemon.client() as client:
+        client.run.cancel([run])
+
+    assert (storage["state"], refused.value.name) == ("degraded", "Degraded")
+    assert at.result(daemon, run)["outcome"] == "cancelled"
+    at.check_journal(daemon.events(run))

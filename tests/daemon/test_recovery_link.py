@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from coachman_adapters.conversation import Action, Ending, Intent, Prompt, Write
+from coachman_adapters.conversation import Action, Ending, Event, Intent, Prompt, TurnEnded, Write
+from coachman_adapters.events import NOTICE
 from coachmand.evidence.rundir import RunDirectory
-from coachmand.journal.lines import Entry
+from coachmand.journal.lines import Entry, decode
 from coachmand.journal.log import Journal
-from coachmand.runs import inbox
+from coachmand.runs import inbox, replay
 from coachmand.runs.attempt import Attempt
 from coachmand.runs.keepers import KeeperError
 from coachmand.runs.view import View
@@ -134,3 +135,35 @@ async def test_no_checkpoint_is_taken_of_what_the_keeper_has_not_heard(host: Hos
     await attempt.rejoin(link)
     await attempt.checkpoint()
     assert missing.exists()
+
+
+class Lines(Echo):
+    """Each line is a notice, but "end" ends the turn."""
+
+    def receive(self, data: bytes) -> list[Action]:
+        lines = data.decode().split()
+        return [
+            TurnEnded("end_turn") if line == "end" else Event(NOTICE, {"text": line})
+            for line in lines
+        ]
+
+
+@pytest.mark.parametrize("size", [4, 100])
+async def test_what_follows_a_turns_end_is_late_however_it_was_chunked(
+    host: Host, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lateness is a fact of the order, not of how much one read returned."""
+    monkeypatch.setattr(replay, "CHUNK_BYTES", size)
+    attempt = Attempt(host, 1, None)
+    attempt.begin(Lines())
+    await attempt.tell("prompt", {"prompt_turn": 1}, prompt="go")
+    (host.directory.attempt(1) / "stdout.0").write_bytes(b"one end two tre ")
+    while await attempt.feed():
+        pass
+    notices = [decode(line.data) for line in host.journal.recent(0, 100) or []]
+
+    assert [(e["text"], e.get("late")) for e in notices if e["type"] == NOTICE] == [
+        ("one", None),
+        ("two", True),
+        ("tre", True),
+    ]

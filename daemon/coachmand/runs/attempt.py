@@ -204,9 +204,15 @@ class Attempt:
             return log.read(size)
 
     async def _journal(self, output: Output) -> None:
-        await self._host.record([self._complete(entry) for entry in output.entries])
+        late, entries = self._host.view.turn_over, list[Entry]()
+        for entry in output.entries:
+            entries.append(self._complete(entry, late))
+            # However the bytes were chunked: what follows a turn's end is late until the next.
+            if entry.type == v.TURN_ENDED or entry.members.get("prompt_turn"):
+                late = entry.type == v.TURN_ENDED
+        await self._host.record(entries)
 
-    def _complete(self, entry: Entry) -> Entry:
+    def _complete(self, entry: Entry, late: bool) -> Entry:
         """Add what only the daemon knows: deadlines of questions, lateness of updates."""
         members = dict(entry.members)
         if entry.type == v.PERMISSION_REQUESTED:
@@ -214,7 +220,7 @@ class Attempt:
             members["deadline"] = due.epoch_ms
             members["deadline_boottime_s"] = due.boottime_s
             members["deadline_boot"] = due.boot
-        elif self._host.view.turn_over and entry.type in v.CONVERSATION_EVENTS:
+        elif late and entry.type in v.CONVERSATION_EVENTS:
             members["late"] = True
         reference = entry.reference and {"attempt": self.number, **entry.reference}
         return Entry(entry.type, members, entry.n, reference)
