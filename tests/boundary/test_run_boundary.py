@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from daemon_process import DaemonProcess, git
 
 SECRET = "canary-0123456789abcdef"
@@ -22,9 +23,7 @@ def guarded(state_dir: Path) -> Iterator[DaemonProcess]:
 
 def inside(daemon: DaemonProcess, repo: Path, script: str, task: str = "t1") -> str:
     """What a shell script says from inside a run of that task."""
-    ran = daemon.cli(
-        "run", "-t", task, "-a", "command", "--", "/bin/sh", "-c", script, cwd=repo
-    )
+    ran = daemon.cli("run", "-t", task, "-a", "command", "--", "/bin/sh", "-c", script, cwd=repo)
     assert ran.returncode in (0, 1, 6), ran.stderr
     result = json.loads(daemon.cli("result", task, "--json", cwd=repo).stdout)
     return (Path(result["evidence_dir"]) / "final.md").read_text()
@@ -53,7 +52,7 @@ def test_the_repository_cannot_be_written_but_read(guarded: DaemonProcess, repo:
     said = inside(
         guarded,
         repo,
-        "echo more >> a.txt; git status --short; git log --oneline | wc -l; git diff --stat | wc -l;"
+        "echo more >> a.txt; git status --short; git log --oneline; git diff --stat;"
         " git blame -s a.txt | wc -l; git add a.txt 2>&1; git commit -qm x 2>&1; echo end",
     )
 
@@ -73,14 +72,12 @@ def test_no_process_inside_shows_a_secret(guarded: DaemonProcess, repo: Path) ->
     assert SECRET not in said
 
 
-def test_what_is_planted_in_the_home_leads_nowhere(
-    guarded: DaemonProcess, repo: Path
-) -> None:
+def test_what_is_planted_in_the_home_leads_nowhere(guarded: DaemonProcess, repo: Path) -> None:
     """A symlink left in the private home, also where a mount could go, reaches no host file."""
     inside(
         guarded,
         repo,
-        f"ln -s {guarded.home} ~/host; ln -s {guarded.home} ~/.config; ln -s / ~/root; echo planted",
+        f"ln -s {guarded.home} ~/host; ln -s {guarded.home} ~/.config; ln -s / ~/root; echo",
     )
     said = inside(
         guarded, repo, "cat ~/host/.netrc ~/.config/.netrc 2>&1; ls ~/root/home; echo end"
@@ -111,9 +108,7 @@ def _running(command: str) -> list[str]:
     return found
 
 
-def test_the_worktree_is_all_that_changed_on_the_host(
-    guarded: DaemonProcess, repo: Path
-) -> None:
+def test_the_worktree_is_all_that_changed_on_the_host(guarded: DaemonProcess, repo: Path) -> None:
     """An agent that writes wherever it can leaves the host as it was but for its own places."""
     before = _listing(guarded.home) | _listing(repo, skip=".git")
     inside(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from agents_model import ModelServer
 from daemon_process import DaemonProcess, git
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from daemon_process import DaemonProcess, git
 
 import coachman
+from daemon_process import DaemonProcess, git
 
 
 def start(daemon: DaemonProcess, repo: Path, prompt: str, **options: object) -> str:
@@ -55,7 +55,7 @@ def test_events_have_no_hole_and_end_with_the_one_terminal_record(
 def test_a_question_is_answered_once_from_another_connection(
     daemon: DaemonProcess, repo: Path, kind: str
 ) -> None:
-    """With permissions ask the run waits; the first answer counts, a second is told who was first."""
+    """With ask the run waits; the first answer counts, a second is told who was first."""
     run = start(daemon, repo, "write x.txt text\nsay done", permissions="ask", task="t1")
     with daemon.client() as client, daemon.client() as other:
         waited = client.run.wait([run], until="attention", timeout_s=30)

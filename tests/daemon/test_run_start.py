@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemon_process import DaemonProcess, git, make_repository
 
 import coachman
+from daemon_process import DaemonProcess, git, make_repository
 
 
 def start(client: coachman.Client, repo: Path, prompt: str = "say hi", **options: Any) -> Any:
@@ -33,9 +33,7 @@ def test_the_same_request_key_returns_the_same_run(daemon: DaemonProcess, repo: 
     assert (first["new"], again["new"]) == (True, False)
 
 
-def test_a_request_key_with_other_parameters_names_them(
-    daemon: DaemonProcess, repo: Path
-) -> None:
+def test_a_request_key_with_other_parameters_names_them(daemon: DaemonProcess, repo: Path) -> None:
     """The same key for another request is a Conflict that says what differs."""
     with daemon.client() as client:
         start(client, repo, request_key="k")
@@ -122,9 +120,7 @@ def test_a_folder_without_a_repository_is_named_with_ways_out(
     assert "git init" in error.hint
 
 
-def test_a_dry_run_decides_everything_and_does_nothing(
-    daemon: DaemonProcess, repo: Path
-) -> None:
+def test_a_dry_run_decides_everything_and_does_nothing(daemon: DaemonProcess, repo: Path) -> None:
     """dry_run answers with the effective settings and the policy's digest; nothing is written."""
     with daemon.client() as client:
         answer = start(client, repo, task="t1", dry_run=True)
