@@ -11,7 +11,7 @@ from world import Bench, Connection, World, request
 TARGETS = {1: 200_000, 10: 500_000, 100: 500_000}
 RUN = "261129-220417-k7q3x"
 BATCH_LINES = 256
-COUNTS = {1: (100_000, 50_000), 10: (50_000, 20_000), 100: (10_000, 4_000)}
+COUNTS = {1: (60_000, 30_000), 10: (30_000, 15_000), 100: (6_000, 3_000)}
 
 
 @row("fanout")

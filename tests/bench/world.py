@@ -212,7 +212,8 @@ def add_worktree(repo: Path, tree: Path) -> None:
 
 
 def remove_worktree(repo: Path, tree: Path) -> None:
-    git(repo, "worktree", "remove", "--force", str(tree))
+    """Remove a worktree, one that the daemon has locked as well."""
+    git(repo, "worktree", "remove", "--force", "--force", str(tree))
 
 
 def environment(daemon: DaemonProcess) -> Mapping[str, str]:
