@@ -1,6 +1,7 @@
 """What a run that was under way becomes when its daemon is killed and another one starts."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import recovery_state as at
 from coachman.wire import EXIT_STATE
 from coachmand.runs.keepers import KeeperError
 from coachmand.runs.link import KeeperLink
-from daemon_process import DaemonProcess
+from daemon_process import DaemonProcess, git
 
 
 def test_a_question_outlives_the_daemon_and_is_answered_once(
@@ -235,4 +236,30 @@ def test_a_journal_that_the_disk_refuses_does_not_keep_a_daemon_from_starting(
 
     assert (storage["state"], refused.value.name) == ("degraded", "Degraded")
     assert at.result(daemon, run)["outcome"] == "cancelled"
+    at.check_journal(daemon.events(run))
+
+
+def test_a_half_made_worktree_is_made_anew(
+    daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
+) -> None:
+    """Killed in the middle of a checkout, the run starts in a whole tree, not in what was there."""
+    run = at.start(daemon, repo, "sleep 300", task="t1")
+    at.until_event(daemon, run, lambda event: event["type"] == "agent.session")
+    daemon.kill()
+    pids = at.kill_keeper(daemon, run)
+    eventually(lambda: at.living(pids) == [])
+    types = [event["type"] for event in daemon.events(run)]
+    at.cut(daemon, run, types.index("attempt.started"))
+    shutil.rmtree(at.attempt(daemon, run))
+    (at.directory(daemon, run) / "prompts" / "1.md").write_text("say done")
+    [task] = daemon.state.glob("tasks/*/t1.json")
+    task.write_text(json.dumps({**json.loads(task.read_bytes()), "admin": ""}))
+    [tree] = daemon.state.glob("worktrees/*/t1")
+    (tree / "a.txt").unlink()
+    daemon.start()
+    result = at.result(daemon, run)
+
+    assert (result["outcome"], result["changed_files"]) == ("succeeded", [])
+    assert (tree / "a.txt").read_text() == "first\n"
+    assert git(repo, "worktree", "list").count(str(tree)) == 1
     at.check_journal(daemon.events(run))

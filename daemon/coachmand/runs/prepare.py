@@ -24,7 +24,7 @@ from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from .record import Record
 from .services import Services
-from .tasks import TaskStore
+from .tasks import MAKING, TaskStore
 from .view import Site
 
 # Stands for the home until the policy's digest has named it.
@@ -137,8 +137,13 @@ async def _worktree(record: Record, services: Services) -> str:
     tree = record.worktree
     tasks = TaskStore(services.state)
     admin = await trio.to_thread.run_sync(tasks.admin_of, repo.key, record.task)
-    if admin is None or not await trio.Path(tree, ".git").is_file():
+    if not admin or not await trio.Path(tree, ".git").is_file():
         await trio.to_thread.run_sync(durable.make_directory, services.state.worktrees / repo.key)
+        if admin == MAKING:
+            # A killed daemon left it half-made; no agent was ever in it.
+            await services.workers.delete_tree(tree)
+        elif await trio.to_thread.run_sync(_is_vacant, tree):
+            await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, MAKING)
         path = await services.workers.create_worktree(
             repo.common_dir, admin_name(record), tree, repo.base
         )
@@ -147,6 +152,15 @@ async def _worktree(record: Record, services: Services) -> str:
         await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, admin)
     await trio.to_thread.run_sync(gitview.check_pointer, tree)
     return admin
+
+
+def _is_vacant(tree: str) -> bool:
+    try:
+        return not os.listdir(tree)
+    except FileNotFoundError:
+        return True
+    except NotADirectoryError:
+        return False
 
 
 def admin_name(record: Record) -> str:

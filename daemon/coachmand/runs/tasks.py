@@ -13,12 +13,15 @@ from ..evidence.state import StateDirectory
 from .clock import epoch_ms
 from .record import Record, Repository
 
+MAKING = ""
+
 
 @frozen
 class Task:
     """One task of one repository. ``base`` is recorded once, at creation.
 
-    ``admin`` names its worktree's entry in the repository, once that was made.
+    ``admin`` names its worktree's entry in the repository: None before that was begun,
+    `MAKING` until it was done.
     """
 
     name: str
@@ -69,7 +72,7 @@ class TaskStore:
         return now
 
     def admin_of(self, repo: str, name: str) -> str | None:
-        """The name of the worktree's entry, None where it was not made yet."""
+        """The name of the worktree's entry; None or `MAKING` where it was not made yet."""
         task = self.get(repo, name)
         return task.admin if task else None
 
