@@ -21,7 +21,7 @@ ENVELOPE = {"attempt": 1, "turn": 1, "session": "demo-0123456789abcdef"}
 @row("journal")
 def measure(bench: Bench) -> Iterator[Figure]:
     """Journal lines per second, durable by the journal's rule, against plain buffered writes."""
-    many, few = bench.scale(50_000, 20_000), bench.scale(10_000, 4_000)
+    many, few = bench.scale(50_000, 20_000), bench.scale(5_000, 2_000)
     for what, count, batch, target in (
         (f"journal, batches of {BATCH_LINES}", many, BATCH_LINES, TARGET_PER_S),
         ("journal, one line at a time", few, 1, None),
