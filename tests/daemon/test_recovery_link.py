@@ -57,6 +57,8 @@ class Link:
     async def write(self, offset: int, content: bytes) -> int:
         if self.deaf:
             raise KeeperError("cannot write: the keeper did not answer", "timeout")
+        if self.closed:
+            raise KeeperError("cannot write: stdin is closed", "stdin_closed")
         if offset > len(self.stdin):
             raise KeeperError("cannot write: a gap", "gap", len(self.stdin))
         self.stdin += content[len(self.stdin) - offset :]
@@ -112,12 +114,39 @@ async def test_what_a_broken_connection_swallowed_is_said_over_the_next(host: Ho
 
     again = Link(link.stdin)
     await attempt.rejoin(again)
-    await attempt.tell("prompt", {"prompt_turn": 3}, prompt="third\n")
 
-    assert bytes(again.stdin) == b"hello\nfirst\nsecond\nthird\n"
+    assert bytes(again.stdin) == b"hello\nfirst\nsecond\n"
     assert again.closed
     assert host.posted
     assert all(isinstance(message, inbox.KeeperGone) for message in host.posted)
+
+
+async def test_words_behind_the_end_of_stdin_are_dropped(host: Host) -> None:
+    """What a dialogue says once stdin is closed is no reason to look for the keeper."""
+    link = Link(bytearray())
+    attempt = Attempt(host, 1, link)
+    attempt.begin(Echo())
+    await attempt.tell("start")
+    await attempt.close_stdin()
+    await attempt.tell("prompt", {"prompt_turn": 1}, prompt="too late\n")
+    again = Link(link.stdin)
+    await attempt.rejoin(again)
+
+    assert host.posted == []
+    assert again.closed
+    assert bytes(again.stdin) == b"hello\n"
+
+
+async def test_a_gap_is_no_broken_connection(host: Host) -> None:
+    """The keeper misses bytes that nobody can say any more: the run is taken up from its log."""
+    attempt = Attempt(host, 1, Link(bytearray()))
+    attempt.begin(Echo())
+    await attempt.tell("start")
+    await attempt.rejoin(Link(bytearray()))
+    with pytest.raises(KeeperError, match="a gap"):
+        await attempt.tell("prompt", {"prompt_turn": 1}, prompt="first\n")
+
+    assert host.posted == []
 
 
 async def test_no_checkpoint_is_taken_of_what_the_keeper_has_not_heard(host: Host) -> None:

@@ -22,6 +22,11 @@ from .view import View
 
 STDERR_TAIL_BYTES = 4096
 MAX_EPILOGUE_BYTES = 256 * 1024 * 1024
+# What a keeper answers, in the codes of docs/keeper-protocol.md: nobody is there to ask; nobody
+# will read these bytes any more; there is nothing to signal, or the disk has to be mended first.
+UNREACHABLE = frozenset({"gone", "timeout"})
+DEAF = frozenset({"stdin_closed", "no_stdin"})
+POINTLESS = frozenset({"no_agent", "ended", "storage"})
 
 
 class Host(Protocol):
@@ -242,7 +247,11 @@ class Attempt:
             await self._with_link(self._write_unheard)
 
     async def _write_unheard(self, link: KeeperLink) -> None:
-        await link.write(self._unheard_at, bytes(self._unheard))
+        try:
+            await link.write(self._unheard_at, bytes(self._unheard))
+        except KeeperError as error:
+            if error.code not in DEAF:
+                raise
         self._unheard.clear()
 
     def _arm(self, timers: Mapping[str, float | None]) -> None:
@@ -259,5 +268,8 @@ class Attempt:
             return
         try:
             await action(self._link)
-        except KeeperError:
-            self._host.post(inbox.KeeperGone())
+        except KeeperError as error:
+            if error.code in UNREACHABLE:
+                self._host.post(inbox.KeeperGone())
+            elif error.code not in POINTLESS:
+                raise
