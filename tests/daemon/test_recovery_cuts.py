@@ -6,7 +6,7 @@ import recovery_state as at
 from daemon_process import DaemonProcess, git
 
 PROMPT = "write a.txt text\nrun echo hi\nsay one\nchunks 9\nthink hm\nusage 3 4\nsay done"
-MOST_CUTS = 24
+MOST_CUTS = 12
 
 
 def test_the_rest_of_a_journal_is_told_again_from_any_line(
