@@ -29,11 +29,11 @@ MODULES = (
     "row_run",
     "row_first_event",
     "row_get",
+    "row_restart",
     "row_fanout",
     "row_memory",
     "row_retained",
     "row_batch",
-    "row_restart",
 )
 ROW_LIMIT_S = 240
 BENCH_LIMIT_S = 360.0

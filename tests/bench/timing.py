@@ -61,13 +61,15 @@ def command_s(
     return taken
 
 
-def until(condition: Callable[[], object], limit_s: float = COMMAND_LIMIT_S) -> None:
+def until(
+    condition: Callable[[], object], limit_s: float = COMMAND_LIMIT_S, look_s: float = POLL_S
+) -> None:
     """Wait until ``condition`` holds. Raises TimeoutError."""
     ends = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > ends:
             raise TimeoutError(f"it did not come to hold within {limit_s:.0f} s")
-        time.sleep(POLL_S)
+        time.sleep(look_s)
 
 
 def turns(limit_s: float) -> Iterator[int]:

@@ -212,8 +212,9 @@ def add_worktree(repo: Path, tree: Path) -> None:
 
 
 def remove_worktree(repo: Path, tree: Path) -> None:
-    """Remove a worktree, one that the daemon has locked as well."""
-    git(repo, "worktree", "remove", "--force", "--force", str(tree))
+    """Remove a worktree and its entry, which git does not let several do at once."""
+    shutil.rmtree(tree)
+    shutil.rmtree(repo / ".git" / "worktrees" / tree.name)
 
 
 def environment(daemon: DaemonProcess) -> Mapping[str, str]:
