@@ -19,7 +19,7 @@ SPENT_S = 0.002
 @row("get")
 def measure(bench: Bench) -> Iterator[Figure]:
     """`run.get` while 16 runs emit about 1,000 events/s in all, against an idle daemon."""
-    measured_s = bench.scale(8, 3)
+    measured_s = bench.scale(8, 2)
     with bench.world() as world:
         world.start(RUNS + 1)
         quiet = world.run("say hi\nsleep 600")

@@ -35,7 +35,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
         world.start()
         yield from _lists(bench, world, empty)
         full_s, empty_s = medians(
-            bench.scale(5, 3), lambda: _start_s(world), lambda: _start_s(empty)
+            bench.scale(5, 2), lambda: _start_s(world), lambda: _start_s(empty)
         )
         yield Figure(
             f"daemon start to its first answer, {RUNS:,} runs",
@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
 
 
 def _lists(bench: Bench, world: World, empty: World) -> Iterator[Figure]:
-    times = bench.scale(200, 50)
+    times = bench.scale(200, 30)
     with world.connect() as full, empty.connect() as none:
         for name, params, has_target in LISTS:
             line = request("run.list", **params)
