@@ -8,6 +8,7 @@ may have dropped the pages that it could not write.
 import contextlib
 import fcntl
 import os
+import secrets
 from pathlib import Path
 
 FILE_MODE = 0o600
@@ -24,13 +25,12 @@ def sync_directory(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create ``path`` and its parents, private to the user."""
+    """Create ``path`` and its parents, private to the user. Synced only with what goes in it."""
     if path.is_dir():
         return
     make_directory(path.parent)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=DIRECTORY_MODE)
-    sync_directory(path.parent)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -40,24 +40,40 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _write_beside(path: Path, data: bytes) -> Path:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+def create(path: Path, data: bytes) -> None:
+    """Write ``data`` to a new file and sync it, but not yet its name."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
         write_all(fd, data)
         os.fsync(fd)
     except OSError:
-        temporary.unlink()
+        path.unlink()
         raise
     finally:
         os.close(fd)
+
+
+def mark(path: Path) -> None:
+    """Create an empty file, for its name alone. Durable on return."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+    sync_directory(path.parent)
+
+
+def _write_beside(path: Path, data: bytes) -> Path:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    create(temporary, data)
     return temporary
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Put ``data`` at ``path``: afterwards a reader finds all of the old or all of the new."""
-    _write_beside(path, data).rename(path)
+    """Put ``data`` at ``path``: a reader finds all of the old or all of the new. Durable."""
+    put(path, data)
     sync_directory(path.parent)
+
+
+def put(path: Path, data: bytes) -> None:
+    """The same for what could be derived again: after a power cut it may be the old one."""
+    _write_beside(path, data).rename(path)
 
 
 def claim(path: Path, data: bytes) -> bool:
@@ -74,10 +90,8 @@ def claim(path: Path, data: bytes) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file for good; no error where it is gone already."""
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-        sync_directory(path.parent)
+    """Remove a file; no error where it is gone already. After a power cut it may be back."""
+    path.unlink(missing_ok=True)
 
 
 class AppendFile:

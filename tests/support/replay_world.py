@@ -218,7 +218,7 @@ class Daemon:
             world.journal += encode(events[-1], entry.reference) + b"\n"
         if entries and world.may_crash():
             world.crash()
-        if any(entry.type in v.DECISIVE for entry in entries):
+        if any(v.decides(entry.type, entry.members) for entry in entries):
             world.synced = len(world.journal)
         for event in events:
             self.view.apply(event)

@@ -63,8 +63,11 @@ class RunDirectory:
         building = RunDirectory(self.path.with_name(f".{self.run}.new"))
         for part in ("attempts", "artifacts", "inputs", "scratch", "prompts"):
             durable.make_directory(building.path / part)
-        write_json(building.path / "request.json", request)
-        durable.replace(building.prompt(1), prompt.encode("utf-8", "surrogatepass"))
+        durable.create(building.path / "request.json", encode_json(request))
+        durable.create(building.prompt(1), prompt.encode("utf-8", "surrogatepass"))
+        building.journal.touch(durable.FILE_MODE)
+        durable.sync_directory(building.prompt(1).parent)
+        durable.sync_directory(building.path)
         building.path.rename(self.path)
         durable.sync_directory(self.path.parent)
 
@@ -81,8 +84,8 @@ class RunDirectory:
 
     def write_result(self, result: dict[str, Any], final_message: str) -> None:
         """Write the run's result; derived from the journal, whose ``run.ended`` decides."""
-        durable.replace(self.final, final_message.encode("utf-8", "replace"))
-        write_json(self.path / "result.json", result)
+        durable.put(self.final, final_message.encode("utf-8", "replace"))
+        put_json(self.path / "result.json", result)
 
     def read_prompt(self, turn: int) -> str:
         """The prompt of a turn."""
@@ -99,10 +102,15 @@ class RunDirectory:
         return [path for _, path in sorted(found)]
 
 
-def write_json(path: Path, record: dict[str, Any]) -> None:
-    """Replace ``path`` by a record that names its format."""
+def encode_json(record: dict[str, Any]) -> bytes:
+    """A record that names its format, for programs and for eyes."""
     data = msgspec.json.encode({"format": FORMAT, **record})
-    durable.replace(path, msgspec.json.format(data, indent=1) + b"\n")
+    return msgspec.json.format(data, indent=1) + b"\n"
+
+
+def put_json(path: Path, record: dict[str, Any]) -> None:
+    """Replace ``path`` by a record; see `durable.put`."""
+    durable.put(path, encode_json(record))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Journal:
             return []
         events, lines = self._number(entries, envelope)
         data = b"".join(line.data + b"\n" for line in lines)
-        sync = any(entry.type in v.DECISIVE for entry in entries) or self._sync_is_due()
+        sync = any(v.decides(entry.type, entry.members) for entry in entries) or self._sync_is_due()
         await trio.to_thread.run_sync(lambda: self._file.append(data, sync=sync))
         self._unsynced_since = None if sync else self._unsynced_since or time.monotonic()
         self._publish(lines, len(data))

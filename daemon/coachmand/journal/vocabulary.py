@@ -1,5 +1,8 @@
 """Every type of line a journal holds, and which of them decide something."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from coachman_adapters.events import (
     COMMANDS as AGENT_COMMANDS,
 )
@@ -34,22 +37,28 @@ USAGE_UPDATED = "usage.updated"
 DEADLINE_EXPIRED = "deadline.expired"
 ERROR = "error"
 
-# Synced before anyone is told or any effect follows; the rest within a second.
+# Synced before anyone is told or any effect follows; the rest within a second. A crash of
+# the daemon loses neither. A power cut ends the agents as well: what only replay needs
+# then decides nothing.
 DECISIVE = frozenset(
     {
         RUN_QUEUED,
-        RUN_STARTED,
         RUN_ENDED,
         ATTEMPT_STARTED,
-        ATTEMPT_ENDED,
         TURN_ENDED,
-        INPUT,
-        SESSION,
         PERMISSION_REQUESTED,
         PERMISSION_RESOLVED,
         DEADLINE_EXPIRED,
     }
 )
+# An input is synced before its bytes leave; this one has none.
+SILENT_INPUT = "finish"
+
+
+def decides(type_: str, members: Mapping[str, Any]) -> bool:
+    """Whether a line has to be on the disk before anything follows from it."""
+    return type_ in DECISIVE or (type_ == INPUT and members["kind"] != SILENT_INPUT)
+
 
 # Whoever waits for a run looks again after one of these.
 CHANGES = frozenset(
@@ -60,6 +69,10 @@ EVENT_TYPES = (
     CONVERSATION_EVENTS
     | DECISIVE
     | {
+        INPUT,
+        SESSION,
+        RUN_STARTED,
+        ATTEMPT_ENDED,
         RUN_STATE,
         RUN_RECOVERED,
         TURN_STARTED,
@@ -91,6 +104,7 @@ __all__ = [
     "RUN_STARTED",
     "RUN_STATE",
     "SESSION",
+    "SILENT_INPUT",
     "STATUS",
     "THOUGHT_CHUNK",
     "TOOL_CALL",
@@ -100,4 +114,5 @@ __all__ = [
     "UNKNOWN",
     "USAGE_UPDATED",
     "USER_CHUNK",
+    "decides",
 ]

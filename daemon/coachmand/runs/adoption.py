@@ -139,16 +139,16 @@ async def _activate(run: "Run", path: os.PathLike[str]) -> None:
 
 async def first_words(run: "Run") -> None:
     """Start the dialogue and give it its prompt, each once in an attempt's life."""
-    attempt = run.attempt
+    attempt, view = run.attempt, run.view
     assert attempt is not None
-    if not run.view.told_start:
-        await attempt.tell("start")
-    if run.view.turn == 0 and not run.view.cancel_told:
-        prompt = await trio.to_thread.run_sync(run.directory.read_prompt, 1)
-        started = Entry(v.TURN_STARTED, {"turn": 1})
+    prompt = await trio.to_thread.run_sync(run.directory.read_prompt, 1)
+    started = Entry(v.TURN_STARTED, {"turn": 1})
+    if not view.told_start:
+        await attempt.tell_first(1, [started], prompt)
+    elif view.turn == 0 and not view.cancel_told:
         await attempt.tell("prompt", {"prompt_turn": 1}, companions=[started], prompt=prompt)
-    elif run.view.turn > run.view.turn_started:
-        await run.record([Entry(v.TURN_STARTED, {"turn": run.view.turn})])
+    elif view.turn > view.turn_started:
+        await run.record([started])
 
 
 def _conversation(run: "Run") -> Any:

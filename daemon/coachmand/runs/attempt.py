@@ -94,6 +94,7 @@ class Attempt:
             )
         )
         self._arm(found.timers)
+        self._checkpointed = self.dialogue.fed
         self._catch_up_to = status["stdout"]
         for output in found.outputs:
             await self._journal(output)
@@ -106,10 +107,11 @@ class Attempt:
         if not data:
             return False
         output = self.dialogue.feed(data)
-        ended = any(entry.type == v.TURN_ENDED for entry in output.entries)
         await self._journal(output)
         await self._carry_out(output)
-        if ended or self.dialogue.fed - self._checkpointed >= replay.CHECKPOINT_EVERY_BYTES:
+        news = self.dialogue.fed - self._checkpointed
+        ended = any(entry.type == v.TURN_ENDED for entry in output.entries)
+        if news >= (replay.CHECKPOINT_TURN_BYTES if ended else replay.CHECKPOINT_EVERY_BYTES):
             await self.checkpoint()
         return True
 
@@ -123,11 +125,32 @@ class Attempt:
         ending: Ending | None = None,
     ) -> None:
         """Give the dialogue an input: journaled, with its ``companions``, before a byte leaves."""
-        given = Input(kind, self.dialogue.fed, payload or {})
-        output = self.dialogue.apply(given, prompt, ending)
-        output.entries[:0] = [given.entry(), *companions]
+        output = self._apply(kind, payload or {}, companions, prompt, ending)
         await self._journal(output)
         await self._carry_out(output)
+
+    async def tell_first(self, turn: int, companions: Iterable[Entry], prompt: str) -> None:
+        """Start the dialogue and give it its first prompt: two inputs, one way to the disk."""
+        outputs = [
+            self._apply("start", {}),
+            self._apply("prompt", {"prompt_turn": turn}, companions, prompt),
+        ]
+        await self._journal(*outputs)
+        for output in outputs:
+            await self._carry_out(output)
+
+    def _apply(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        companions: Iterable[Entry] = (),
+        prompt: str = "",
+        ending: Ending | None = None,
+    ) -> Output:
+        given = Input(kind, self.dialogue.fed, payload)
+        output = self.dialogue.apply(given, prompt, ending)
+        output.entries[:0] = [given.entry(), *companions]
+        return output
 
     async def note(self, entries: Sequence[Entry]) -> None:
         """Journal lines of the daemon's own."""
@@ -208,9 +231,9 @@ class Attempt:
             log.seek(offset)
             return log.read(size)
 
-    async def _journal(self, output: Output) -> None:
+    async def _journal(self, *outputs: Output) -> None:
         late, entries = self._host.view.turn_over, list[Entry]()
-        for entry in output.entries:
+        for entry in (entry for output in outputs for entry in output.entries):
             entries.append(self._complete(entry, late))
             # However the bytes were chunked: what follows a turn's end is late until the next.
             if entry.type == v.TURN_ENDED or entry.members.get("prompt_turn"):

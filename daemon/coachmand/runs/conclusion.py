@@ -1,6 +1,8 @@
 """The end of a run: its work recorded, its verdict found, its one terminal record written."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -53,15 +55,24 @@ async def product_of(run: "Run") -> Product:
     """
     if run.view.attempt == 0:
         return Product()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_clear_scratch, run)
+        try:
+            return await _record_tree(run)
+        except RepoError as error:
+            text = f"the work is kept in the worktree only: {error.message}"
+            return Product(warnings=(text,))
+
+
+async def _clear_scratch(run: "Run") -> None:
+    """Most runs leave nothing there, and rmdir needs no confined child to find out."""
     try:
-        product = await _record_tree(run)
-    except RepoError as error:
-        product = Product(warnings=(f"the work is kept in the worktree only: {error.message}",))
-    try:
-        await run.services.workers.delete_tree(str(run.directory.scratch))
-    except RepoError as error:
-        log.warning("scratch_kept", run=run.fixed.run, error=error.message)
-    return product
+        await trio.Path(run.directory.scratch).rmdir()
+    except OSError:
+        try:
+            await run.services.workers.delete_tree(str(run.directory.scratch))
+        except RepoError as error:
+            log.warning("scratch_kept", run=run.fixed.run, error=error.message)
 
 
 async def _record_tree(run: "Run") -> Product:
@@ -76,8 +87,10 @@ async def _record_tree(run: "Run") -> Product:
         parents=(start,),
         message=f"coachman: run {record.run}, task {record.task}",
     )
-    files = await workers.diff_names(repo.common_dir, start, snapshot.commit)
-    artifacts = await workers.hash_tree(str(run.directory.artifacts))
+    changed, output = snapshot.commit != start, run.directory.artifacts
+    files = await workers.diff_names(repo.common_dir, start, snapshot.commit) if changed else ()
+    wrote = await trio.to_thread.run_sync(_is_filled, output)
+    artifacts = await workers.hash_tree(str(output)) if wrote else ()
     return Product(
         start,
         snapshot.commit,
@@ -92,9 +105,18 @@ async def _record_tree(run: "Run") -> Product:
     )
 
 
+def _is_filled(directory: Path) -> bool:
+    """Whether anything lies in a directory of the agent's; nothing in it is touched."""
+    with os.scandir(directory) as entries:
+        return next(entries, None) is not None
+
+
 async def conclude(run: "Run", product: Product) -> None:
     """Decide and write the end. ``run.ended`` in the journal is what counts."""
     found = verdict.decide(await _facts(run, product))
+    if run.journal.redactor.longest:
+        # Once masked, the logs cannot be replayed: that the attempt is over comes first.
+        await run.journal.sync()
     await trio.to_thread.run_sync(rawlogs.mask_run, run.directory.path, run.journal.redactor)
     over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
     ended = Entry(v.RUN_ENDED, _ended(run, product, found))

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from attrs import define, field
 
 from coachman_adapters.conversation import Ending
 
-from ..evidence.rundir import read_json, write_json
+from .. import durable
+from ..evidence.rundir import FORMAT, read_json
 from ..journal.lines import decode
 from ..journal.log import Journal
 from .dialogue import Dialogue, Input, Output, ReplayDivergedError
@@ -16,6 +18,8 @@ from .view import View
 
 CHUNK_BYTES = 64 * 1024
 CHECKPOINT_EVERY_BYTES = 4 * 1024 * 1024
+# At a turn's end less is worth one; what is replayed in milliseconds is not.
+CHECKPOINT_TURN_BYTES = 256 * 1024
 
 
 @define
@@ -71,17 +75,16 @@ class Checkpoint:
     timers: dict[str, float]
 
     def write(self, path: Path) -> None:
-        """Make it durable. Blocks."""
-        write_json(
-            path,
-            {
-                "seq": self.seq,
-                "journal_offset": self.journal_offset,
-                "view": self.view,
-                "dialogue": self.dialogue,
-                "timers": self.timers,
-            },
-        )
+        """Save it. Blocks."""
+        record = {
+            "format": FORMAT,
+            "seq": self.seq,
+            "journal_offset": self.journal_offset,
+            "view": self.view,
+            "dialogue": self.dialogue,
+            "timers": self.timers,
+        }
+        durable.put(path, msgspec.json.encode(record))
 
     @classmethod
     def read(cls, path: Path, journal_size: int) -> "Checkpoint | None":

@@ -144,7 +144,7 @@ class Supervisor:
     def _write_intent(self, planned: Planned) -> Journal:
         """A run's record is durable before its worktree, branch or process exists. Blocks."""
         record, state = planned.record, self.services.state
-        durable.replace(state.live / record.run, b"")
+        durable.mark(state.live / record.run)
         RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
         self.tasks.add_run(planned.task, record.run)
         return self._open_journal(record, planned.environment)

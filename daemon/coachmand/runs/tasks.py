@@ -8,7 +8,7 @@ import msgspec
 from attrs import asdict, evolve, frozen
 
 from .. import durable
-from ..evidence.rundir import read_json, write_json
+from ..evidence.rundir import put_json, read_json
 from ..evidence.state import StateDirectory
 from .clock import epoch_ms
 from .record import Record, Repository
@@ -68,7 +68,7 @@ class TaskStore:
         now = evolve(self.get(task.repo, task.name) or task)
         now = evolve(now, runs=(*now.runs, run))
         durable.make_directory(self._state.tasks(task.repo))
-        write_json(self._path(task.repo, task.name), now.as_json())
+        put_json(self._path(task.repo, task.name), now.as_json())
         return now
 
     def admin_of(self, repo: str, name: str) -> str | None:
@@ -80,7 +80,7 @@ class TaskStore:
         """Record the name that the worktree's entry got."""
         task = self.get(repo, name)
         assert task is not None
-        write_json(self._path(repo, name), evolve(task, admin=admin).as_json())
+        put_json(self._path(repo, name), evolve(task, admin=admin).as_json())
 
     def add_run_once(self, record: Record) -> None:
         """Make good what a crash between a run's record and its task's left undone."""
