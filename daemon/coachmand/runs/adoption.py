@@ -17,7 +17,7 @@ from ..journal.lines import Entry
 from . import deadlines, inbox
 from .attempt import Attempt
 from .dialogue import Input, ReplayDivergedError
-from .keepers import KeeperError, end_keeper, keeper_alive, launch, read_exit, read_state
+from .keepers import KeeperError, Starting, end_keeper, keeper_alive, read_exit, read_state
 from .link import KeeperLink
 from .prepare import Launch, agent_request, compile_launch, launch_record
 from .replay import latest_checkpoint
@@ -96,18 +96,30 @@ def _has_environment(run: "Run") -> bool:
 # --- a fresh attempt -------------------------------------------------------------
 
 
-async def start_attempt(run: "Run", prepared: Launch) -> None:
-    """Start the agent: its attempt is on record before its keeper exists."""
+async def begin_keeper(run: "Run") -> Starting:
+    """Load the next attempt's keeper. Raises KeeperError.
+
+    One that a killed daemon had loaded leaves as soon as it finds nobody at its stdin.
+    """
+    path = run.directory.attempt(run.view.attempt + 1)
+    await trio.to_thread.run_sync(durable.make_directory, path)
+    with trio.move_on_after(KEEPER_START_LIMIT_S):
+        while keeper_alive(path):  # noqa: ASYNC110 - a lock tells nobody that it is free
+            await trio.sleep(RETRY_S)
+    return await Starting.begin(os.path.join(path, keeper.LOCK_NAME), run.services.python)
+
+
+async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> None:
+    """Start the agent: its attempt is on record before its keeper has its own."""
     number = run.view.attempt + 1
     path = run.directory.attempt(number)
     why = "first" if number == 1 else "the daemon was restarted before the agent ran"
-    await trio.to_thread.run_sync(durable.make_directory, path)
     members = {"attempt": number, "why": why, **asdict(prepared.site)}
     await run.record([Entry(v.ATTEMPT_STARTED, members)])
     due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S
     record = launch_record(prepared, run.services, path, due_s)
     try:
-        await launch(record, os.path.join(path, keeper.LOCK_NAME), run.services.python)
+        await starting.launch(record)
     except KeeperError as error:
         await _end_keeper(run, path)
         run.fail(str(error))

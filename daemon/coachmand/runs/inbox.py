@@ -39,9 +39,10 @@ class Admitted:
 
 @frozen
 class Prepared:
-    """Worktree, home and policy are in place."""
+    """Worktree, home and policy are in place; a keeper waits for its record."""
 
     launch: Any
+    starting: Any
 
 
 @frozen

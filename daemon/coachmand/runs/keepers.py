@@ -3,6 +3,7 @@
 docs/keeper-protocol.md describes the launch record and the files.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -37,26 +38,104 @@ class KeeperError(Exception):
         self.taken = taken
 
 
+class Starting:
+    """A keeper's interpreter, loaded and waiting for its launch record: nothing runs yet.
+
+    Loading takes longer than all that follows, and needs nothing of the run. Without a record
+    it leaves, so that a daemon that is killed meanwhile leaves nothing behind.
+    """
+
+    def __init__(self, process: trio.Process, lock: int) -> None:
+        self._process = process
+        self._lock = lock
+
+    def __repr__(self) -> str:
+        return f"<Starting pid {self._process.pid}>"
+
+    @classmethod
+    async def begin(
+        cls, lock_path: str | os.PathLike[str], python: str = sys.executable
+    ) -> "Starting":
+        """Load one. It, or whoever forks from it, holds the attempt's lock from here on.
+
+        Raises KeeperError (`launch`) where the attempt has a keeper, or Python cannot be run.
+        """
+        lock = _take_lock(lock_path)
+        try:
+            with trio.CancelScope(shield=True):
+                process = await trio.lowlevel.open_process(
+                    [python, "-I", "-S", keeper.PROGRAM, str(lock)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd="/",
+                    env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                    pass_fds=[lock],
+                )
+        except OSError as error:
+            os.close(lock)
+            text = f"cannot start a keeper: {python}: {error.strerror}"
+            raise KeeperError(text, "launch") from error
+        return cls(process, lock)
+
+    async def launch(self, record: Mapping[str, Any]) -> None:
+        """Hand the record over; return once the socket listens and the sandbox was spawned.
+
+        A cancellation is seen only afterwards, at most LAUNCH_LIMIT_S later, so that it is
+        always known whether there is a keeper. Raises KeeperError (`launch`) with its own text.
+        """
+        try:
+            with trio.CancelScope(shield=True), trio.fail_after(LAUNCH_LIMIT_S):
+                answer = await self._finish(json.dumps(record).encode())
+        except trio.TooSlowError:
+            self._process.kill()
+            text = f"cannot start a keeper: it took longer than {LAUNCH_LIMIT_S:.0f} s"
+            raise KeeperError(text, "launch") from None
+        finally:
+            # The keeper holds it now, through the same open file.
+            os.close(self._lock)
+        if self._process.returncode != 0 or answer.get("ready") is not True:
+            raise KeeperError(str(answer.get("error")), "launch")
+        await trio.lowlevel.checkpoint()
+
+    async def abandon(self) -> None:
+        """It is not needed after all: let it leave."""
+        with trio.CancelScope(shield=True), trio.move_on_after(LAUNCH_LIMIT_S):
+            await self._finish(b"")
+        os.close(self._lock)
+
+    async def _finish(self, record: bytes) -> dict[str, Any]:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with contextlib.suppress(trio.BrokenResourceError):
+            # One that died says why on stderr.
+            await process.stdin.send_all(record)
+        await process.stdin.aclose()
+        said = b"".join([chunk async for chunk in process.stdout])
+        complained = b"".join([chunk async for chunk in process.stderr])
+        await process.wait()
+        await process.stdout.aclose()
+        await process.stderr.aclose()
+        return _answer(said, complained)
+
+
 async def launch(
     record: Mapping[str, Any], lock_path: str | os.PathLike[str], python: str = sys.executable
 ) -> None:
-    """Start a keeper and return once its socket listens and its sandbox was spawned.
+    """Start a keeper from nothing; see `Starting.launch`."""
+    starting = await Starting.begin(lock_path, python)
+    await starting.launch(record)
 
-    A cancellation is seen only afterwards, at most LAUNCH_LIMIT_S later, so that it is always
-    known whether there is a keeper. Raises KeeperError (`launch`) with the keeper's own text.
-    """
-    lock = _take_lock(lock_path)
+
+def _answer(said: bytes, complained: bytes) -> dict[str, Any]:
     try:
-        with trio.CancelScope(shield=True), trio.fail_after(LAUNCH_LIMIT_S):
-            done = await _run(json.dumps(record).encode(), lock, python)
-    except trio.TooSlowError:
-        text = f"cannot start a keeper: it took longer than {LAUNCH_LIMIT_S:.0f} s"
-        raise KeeperError(text, "launch") from None
-    finally:
-        # The keeper holds it now, through the same open file.
-        os.close(lock)
-    _check(done)
-    await trio.lowlevel.checkpoint()
+        answer = json.loads(said)
+    except ValueError:
+        lines = complained.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        return {"error": f"cannot start a keeper: {lines[-1]}"}
+    return answer if isinstance(answer, dict) else {"error": "cannot start a keeper: no answer"}
 
 
 def _take_lock(path: str | os.PathLike[str]) -> int:
@@ -67,29 +146,6 @@ def _take_lock(path: str | os.PathLike[str]) -> int:
         os.close(lock)
         raise KeeperError("cannot start a keeper: the attempt has one", "launch") from None
     return lock
-
-
-async def _run(record: bytes, lock: int, python: str) -> subprocess.CompletedProcess[bytes]:
-    return await trio.run_process(
-        [python, "-I", "-S", keeper.PROGRAM, str(lock)],
-        stdin=record,
-        capture_stdout=True,
-        capture_stderr=True,
-        check=False,
-        cwd="/",
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        pass_fds=[lock],
-    )
-
-
-def _check(done: subprocess.CompletedProcess[bytes]) -> None:
-    try:
-        answer = json.loads(done.stdout)
-    except ValueError:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        answer = {"error": f"cannot start a keeper: {lines[-1]}"}
-    if done.returncode != 0 or answer.get("ready") is not True:
-        raise KeeperError(str(answer.get("error")), "launch")
 
 
 def keeper_alive(directory: str | os.PathLike[str]) -> bool:

@@ -26,6 +26,7 @@ from .attempt import Attempt
 from .clock import boottime_s
 from .conclusion import conclude, product_of, write_result
 from .epilogue import run_epilogue
+from .keepers import KeeperError, Starting
 from .prepare import Launch, admin_dir, prepare
 from .questions import Questions, resolved
 from .record import Record
@@ -177,8 +178,8 @@ class Run:
                 await self._cancel(message)
             case inbox.Admitted():
                 await self._admitted()
-            case inbox.Prepared(launch=launch):
-                await self._prepared(launch)
+            case inbox.Prepared(launch=launch, starting=starting):
+                await self._prepared(launch, starting)
             case inbox.KeeperGone():
                 await adoption.find_keeper(self)
             case inbox.Concluded(product=product):
@@ -217,18 +218,28 @@ class Run:
         self.spawn(self._prepare)
 
     async def _prepare(self) -> None:
+        starting: Starting | None = None
         with self._preparing:
             try:
+                # Its interpreter loads while the worktree is made.
+                starting = await adoption.begin_keeper(self)
                 launch = await prepare(self.fixed, self.directory, self.services, self.environment)
             except RpcError as error:
                 self.post(inbox.Failed(error.message))
+            except KeeperError as error:
+                self.post(inbox.Failed(str(error)))
             else:
-                self.post(inbox.Prepared(launch))
+                self.post(inbox.Prepared(launch, starting))
+                starting = None
+        if starting is not None:
+            await starting.abandon()
 
-    async def _prepared(self, launch: Launch) -> None:
+    async def _prepared(self, launch: Launch, starting: Starting) -> None:
         self.launch = launch
         if self.view.state == "preparing":
-            await adoption.start_attempt(self, launch)
+            await adoption.start_attempt(self, launch, starting)
+        else:
+            await starting.abandon()
 
     def fail(self, message: str) -> None:
         """No agent could be started: "cannot X: Y"."""
