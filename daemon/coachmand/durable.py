@@ -1,20 +1,35 @@
 """The only way to disk for what must survive a crash.
 
-Everything here blocks and belongs in a worker thread. An `OSError` leaves the
-old content in place; a failed sync is never retried in hope, since the kernel
-may have dropped the pages that it could not write.
+Everything here blocks and belongs in a worker thread. Where the disk refuses, a
+`DiskError` says so and the old content is in place; a failed sync is never retried
+in hope, since the kernel may have dropped the pages that it could not write.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
 
+class DiskError(OSError):
+    """The disk took something not, or not for sure: storage cannot be trusted any more."""
+
+
+@contextlib.contextmanager
+def _disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(error.errno, error.strerror, error.filename) from error
+
+
+@_disk()
 def sync_directory(path: Path) -> None:
     """Make names created, renamed or removed in ``path`` survive a power cut."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -24,6 +39,7 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
+@_disk()
 def make_directory(path: Path) -> None:
     """Create ``path`` and its parents, private to the user. Synced only with what goes in it."""
     if path.is_dir():
@@ -40,6 +56,7 @@ def write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
+@_disk()
 def create(path: Path, data: bytes) -> None:
     """Write ``data`` to a new file and sync it, but not yet its name."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
@@ -53,6 +70,7 @@ def create(path: Path, data: bytes) -> None:
         os.close(fd)
 
 
+@_disk()
 def mark(path: Path) -> None:
     """Create an empty file, for its name alone. Durable on return."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
@@ -65,12 +83,14 @@ def _write_beside(path: Path, data: bytes) -> Path:
     return temporary
 
 
+@_disk()
 def replace(path: Path, data: bytes) -> None:
     """Put ``data`` at ``path``: a reader finds all of the old or all of the new. Durable."""
     put(path, data)
     sync_directory(path.parent)
 
 
+@_disk()
 def put(path: Path, data: bytes) -> None:
     """The same for what could be derived again: after a power cut it may be the old one."""
     _write_beside(path, data).rename(path)
@@ -80,9 +100,12 @@ def claim(path: Path, data: bytes) -> bool:
     """Create ``path`` with ``data`` unless it exists; False where somebody was first."""
     temporary = _write_beside(path, data)
     try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
+        with _disk():
+            os.link(temporary, path)
+    except DiskError as error:
+        if error.errno == errno.EEXIST:
+            return False
+        raise
     finally:
         temporary.unlink()
     sync_directory(path.parent)
@@ -113,12 +136,14 @@ class AppendFile:
         """The bytes on disk."""
         return os.fstat(self._fd).st_size
 
+    @_disk()
     def append(self, data: bytes, *, sync: bool) -> None:
         """Add ``data`` at the end; with ``sync`` it has reached the disk on return."""
         write_all(self._fd, data)
         if sync:
             os.fdatasync(self._fd)
 
+    @_disk()
     def sync(self) -> None:
         """Bring everything appended so far to the disk."""
         os.fdatasync(self._fd)

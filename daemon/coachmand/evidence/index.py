@@ -16,15 +16,17 @@ import msgspec
 from .ids import handle_of
 from .rundir import RunDirectory
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE runs (
   run TEXT PRIMARY KEY, handle TEXT NOT NULL, task TEXT NOT NULL, repo TEXT NOT NULL,
-  agent TEXT NOT NULL, outcome TEXT NOT NULL, ended_at INTEGER NOT NULL,
+  agent TEXT NOT NULL, outcome TEXT NOT NULL, created_at INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL,
   summary BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_handle ON runs (handle);
-CREATE INDEX runs_by_task ON runs (task, run);
+CREATE INDEX runs_by_task ON runs (task, created_at);
+CREATE INDEX runs_by_repo ON runs (repo, created_at);
 CREATE INDEX runs_by_end ON runs (ended_at);
 """
 Summary = dict[str, Any]
@@ -62,6 +64,7 @@ class Index:
                 s["repo"],
                 s["agent"],
                 s["outcome"],
+                s["created_at"],
                 s["ended_at"],
                 msgspec.json.encode(s),
             )
@@ -69,7 +72,7 @@ class Index:
         ]
         with self._lock:
             self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?)", rows)
+            self._db.executemany("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?)", rows)
             self._db.execute("COMMIT")
 
     def page(
@@ -103,17 +106,22 @@ class Index:
         with self._lock:
             return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])
 
+    def newest(self, column: str, value: str) -> list[Summary]:
+        """The newest run of a task or repository (``column``), if it has any.
+
+        Ids of one second are in no order: only the time of creation tells.
+        """
+        query = f"SELECT summary FROM runs WHERE {column} = ? ORDER BY created_at DESC LIMIT 8"  # noqa: S608
+        return self._summaries(query, [value])
+
     def find(self, reference: str) -> list[Summary]:
-        """Runs whose id or handle begins with ``reference``, or the newest of a task so named."""
+        """Runs whose id or handle begins with ``reference``."""
         end = reference + "\U0010ffff"
         query = (
             "SELECT summary FROM runs WHERE (run >= ? AND run < ?) OR (handle >= ? AND handle < ?)"
             " ORDER BY run DESC LIMIT 20"
         )
-        task = "SELECT summary FROM runs WHERE task = ? ORDER BY run DESC LIMIT 1"
-        return self._summaries(task, [reference]) or self._summaries(
-            query, [reference, end, reference, end]
-        )
+        return self._summaries(query, [reference, end, reference, end])
 
     def get(self, run: str) -> Summary | None:
         """One run's summary."""

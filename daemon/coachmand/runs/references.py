@@ -1,6 +1,6 @@
 """From what people write (an id, a handle, a prefix, a task, @) to one run."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -30,11 +30,10 @@ async def resolve(supervisor: Supervisor, reference: str, directory: str | None)
     repo = await _repo_of(supervisor, directory)
     if reference == NEWEST:
         return await _newest(supervisor, repo, directory)
-    found = await _candidates(supervisor, reference)
-    tasks = [s for s in found if s["task"] == reference]
-    if tasks:
+    if tasks := await _of_task(supervisor, reference):
         here = [s for s in tasks if s["repo"] == repo] or tasks
-        return str(max(here, key=lambda s: s["run"])["run"])
+        return str(max(here, key=_created)["run"])
+    found = await _candidates(supervisor, reference)
     if len(found) == 1:
         return str(found[0]["run"])
     if found:
@@ -65,23 +64,35 @@ async def _newest(supervisor: Supervisor, repo: str | None, directory: str | Non
             f"cannot find @: {directory or 'the caller'} is in no repository",
             hint="name a run or a task instead",
         )
-    living = [r.fixed.run for r in supervisor.runs.values() if r.fixed.repository.key == repo]
-    index = supervisor.services.index
-    ended = await trio.to_thread.run_sync(lambda: index.page(equal={"repo": repo}, limit=1))
-    runs = [*living, *(s["run"] for s in ended)]
-    if not runs:
+    living = _summaries(supervisor, lambda summary: summary["repo"] == repo)
+    ended = await trio.to_thread.run_sync(supervisor.services.index.newest, "repo", repo)
+    if not (runs := [*living, *ended]):
         raise RpcError("NotFound", "cannot find @: this repository has no run yet")
-    return str(max(runs))
+    return str(max(runs, key=_created)["run"])
+
+
+async def _of_task(supervisor: Supervisor, task: str) -> list[Summary]:
+    ended = await trio.to_thread.run_sync(supervisor.services.index.newest, "task", task)
+    return [*_summaries(supervisor, lambda summary: summary["task"] == task), *ended]
+
+
+def _summaries(supervisor: Supervisor, wanted: Callable[[Summary], bool]) -> list[Summary]:
+    """Those of the living runs that are wanted."""
+    found = (summary_of(run.fixed, run.view) for run in supervisor.runs.values())
+    return [summary for summary in found if wanted(summary)]
+
+
+def _created(summary: Summary) -> tuple[int, str]:
+    return summary["created_at"], summary["run"]
 
 
 async def _candidates(supervisor: Supervisor, reference: str) -> list[Summary]:
-    living = [
-        summary_of(run.fixed, run.view)
-        for run in supervisor.runs.values()
-        if reference in (run.fixed.task, run.fixed.run)
-        or run.fixed.handle.startswith(reference)
-        or run.fixed.run.startswith(reference)
-    ]
+    living = _summaries(
+        supervisor,
+        lambda summary: (
+            summary["run"].startswith(reference) or summary["handle"].startswith(reference)
+        ),
+    )
     ended = await trio.to_thread.run_sync(supervisor.services.index.find, reference)
     names = {s["run"] for s in living}
     return [*living, *(s for s in ended if s["run"] not in names)]

@@ -132,7 +132,7 @@ class Supervisor:
             queued = Entry(v.RUN_QUEUED, {"policy_digest": record.policy_digest})
             for event in await journal.append([queued], {}):
                 view.apply(event)
-        except OSError as error:
+        except durable.DiskError as error:
             self._holders.pop(slot, None)
             self.services.storage.degrade(error, "a run's record")
             raise RpcError("Degraded", f"cannot start: {self.services.storage.reason}") from error
@@ -201,7 +201,7 @@ class Supervisor:
             try:
                 if run.view.state != "ended":
                     await run.record([Entry(v.RUN_RECOVERED, members)])
-            except OSError as error:
+            except durable.DiskError as error:
                 # As when a living run's journal is refused: its agent goes on in its keeper.
                 self.services.storage.degrade(error, f"the journal of {run.fixed.handle}")
                 run.let_go()
@@ -236,7 +236,7 @@ class Supervisor:
         try:
             await run.live()
         except Exception as error:
-            if (refused := _os_error(error)) is not None:
+            if (refused := _disk_error(error)) is not None:
                 # The agent goes on in its keeper; a later daemon takes the run up again.
                 self.services.storage.degrade(refused, f"the journal of {run.fixed.handle}")
                 run.let_go()
@@ -253,8 +253,15 @@ class Supervisor:
         if run.broken:
             self._let_go(run)
             return
-        found = await trio.to_thread.run_sync(lambda: self._read(run.fixed.run, broken=tried))
-        if found is not None:
+        try:
+            found = await trio.to_thread.run_sync(lambda: self._read(run.fixed.run, broken=tried))
+        except Exception as error:
+            # Kept as it is for a person to look at; the others go on.
+            log.error("run_unreadable", run=run.fixed.run, exc_info=error)
+            found = None
+        if found is None:
+            self._let_go(run)
+        else:
             found.environment = run.environment
             found.taken_up_again = True
             self._carry(found)
@@ -281,8 +288,8 @@ def _names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir() if is_run_id(entry.name))
 
 
-def _os_error(error: BaseException) -> OSError | None:
+def _disk_error(error: BaseException) -> durable.DiskError | None:
     """The refusal of the disk in what a run raised, if that is what it was."""
     if isinstance(error, BaseExceptionGroup):
-        return next((e for inner in error.exceptions if (e := _os_error(inner))), None)
-    return error if isinstance(error, OSError) else None
+        return next((e for inner in error.exceptions if (e := _disk_error(inner))), None)
+    return error if isinstance(error, durable.DiskError) else None
