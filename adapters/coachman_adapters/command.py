@@ -2,7 +2,8 @@
 
 The prompt is the program's stdin, then EOF. All of its stdout is one message; the
 final message is thus the output, and where that is cut its end is what counts. The
-terminal record is the exit status: 0 is ``end_turn``, anything else an error.
+terminal record is the exit status: 0 is ``end_turn``, and done also without a word;
+anything else is an error.
 """
 
 from collections.abc import Mapping
@@ -133,5 +134,6 @@ COMMAND = CommandAgent(
         takes_argv=True,
         asks_permission=False,
         briefed=False,
+        exit_status_decides=True,
     )
 )

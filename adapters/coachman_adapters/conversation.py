@@ -227,7 +227,8 @@ class AgentSpec:
     ``runtime`` "python": coachman's own guest program, run by the installation's
     interpreter. ``environment``: every variable name the agent may be given;
     ``credentials``: those of them whose values are masked everywhere. ``briefed``: its prompt
-    ends with what coachman tells a model about its place.
+    ends with what coachman tells a model about its place. ``exit_status_decides``: 0 is
+    success even with neither a message nor a change; others that do nothing end ``empty``.
     """
 
     name: str
@@ -243,6 +244,7 @@ class AgentSpec:
     asks_permission: bool = True
     briefed: bool = True
     resumes: bool = False
+    exit_status_decides: bool = False
 
 
 class Adapter(Protocol):

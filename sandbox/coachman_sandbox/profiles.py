@@ -4,10 +4,10 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from . import layout
-from .environment import guest_environment
+from .environment import guest_environment, run_variables
 from .host import NSSWITCH, Host, group, passwd
 from .policy import (
     AgentAccess,
@@ -199,8 +199,9 @@ def explain(name: str) -> dict[str, str]:
 
 
 def preview(name: str, agent: AgentAccess, host: Host) -> Policy:
-    """The policy of a profile with placeholders for a run's directories, to be shown."""
+    """The policy of a profile with placeholders for what differs by run, to be shown."""
     explain(name)
+    told = evolve(agent, env={**agent.env, **run_variables("RUN", "TASK", 0)})
     place = Place(
         workspace="/STATE/worktrees/REPOSITORY/TASK",
         subfolder="",
@@ -212,4 +213,4 @@ def preview(name: str, agent: AgentAccess, host: Host) -> Policy:
         guest="/INSTALLATION/guest",
         state_dir="/STATE",
     )
-    return PROFILES[name].build(place, agent, host)
+    return PROFILES[name].build(place, told, host)

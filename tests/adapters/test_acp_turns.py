@@ -210,7 +210,7 @@ def test_an_agent_that_dies_fails_its_turn() -> None:
     assert Withdraw("p1") in actions
     [over] = ended(actions)
     assert over.error["message"] == (
-        "the agent was killed by signal 9 before its turn ended: out of memory: bad line"
+        "the agent was killed by signal 9 before its turn was over: out of memory: bad line"
     )
     assert over.error["data"]["signal"] == 9
 

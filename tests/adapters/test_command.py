@@ -63,10 +63,56 @@ def test_a_failing_program_is_an_error_with_its_last_words(tmp_path: Path) -> No
 
     [over] = ended(ran.actions)
     assert over.stop_reason == "error"
-    assert over.error["message"] == (
-        "the program exited with code 1 before its turn ended: no such file"
-    )
+    assert over.error["message"] == "the program exited with status 1: no such file"
     assert text_of(ran.actions) == "half\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "bwrap: execvp tool: No such file or directory",
+            "cannot run tool: no such program in the sandbox; "
+            "of the host only /usr is in there, of the repository what is committed",
+        ),
+        (
+            "bwrap: execvp ./a: b.sh: No such file or directory",
+            "cannot run ./a: b.sh: no such program in the sandbox; "
+            "is it committed? uncommitted files are not in the worktree",
+        ),
+        (
+            "bwrap: execvp ./notes.txt: Permission denied",
+            "cannot run ./notes.txt: it is not an executable file",
+        ),
+        ("bwrap: execvp x: Argument list too long", "cannot run x: Argument list too long"),
+        (
+            "warning\nbwrap: Can't find source path /x: gone",
+            "cannot start the program: Can't find source path /x: gone",
+        ),
+        ("", "the program ended without an exit status"),
+    ],
+)
+def test_a_program_that_never_started_is_told_in_plain_words(said: str, told: str) -> None:
+    """Without an exit status, what bubblewrap complained of becomes a reason and a hint."""
+    [over] = CommandConversation().finish(Ending(None, None, said.encode()))
+
+    assert over.error["message"] == told
+
+
+def test_a_program_that_talks_like_bubblewrap_did_start() -> None:
+    """With an exit status the words are the program's own."""
+    said = b"bwrap: execvp tool: No such file or directory"
+
+    [over] = CommandConversation().finish(Ending(1, None, said))
+
+    assert over.error["message"] == f"the program exited with status 1: {said.decode()}"
+
+
+def test_the_exit_status_of_a_program_decides() -> None:
+    """Only of a program is silence with status 0 a success; an agent has to say or do something."""
+    deciding = {name for name, agent in ADAPTERS.items() if agent.spec.exit_status_decides}
+
+    assert deciding == {"command"}
 
 
 @pytest.mark.parametrize("ending", [Ending(0, None), Ending(None, 15), Ending(3, None)])

@@ -228,7 +228,7 @@ def test_closing_stdin_ends_it_with_its_command(demo: Demo) -> None:
     drive.run(["run sleep 50"])
 
     [over] = ended(drive.actions)
-    assert over.error["message"] == "the agent exited with code 0 before its turn ended"
+    assert over.error["message"] == "the agent exited with status 0 before its turn was over"
 
 
 def test_a_session_is_resumed_from_its_home(demo: Demo) -> None:

@@ -121,6 +121,8 @@ def test_a_preview_names_places_instead_of_a_run(agent: AgentAccess, host: Host)
     assert workspace["access"] == "read-write"
     assert {"name": "API_KEY", "secret": True} in shown["environment"]
     assert "sk-secret" not in str(shown)
+    told = {variable["name"] for variable in shown["environment"]}
+    assert {"COACHMAN_RUN", "COACHMAN_TASK", "COACHMAN_DEADLINE"} <= told
 
 
 def test_the_facts_are_documented_as_they_are() -> None:

@@ -100,7 +100,8 @@ class AcpConversation:
         actions = self._lines(self._decoder.finish())
         actions += [*self._noises.flush(), *self._asks.forget()]
         if state.phase != FAILED:
-            state.phase, state.failure = FAILED, exited("agent", ending, state.hint)
+            state.phase = FAILED
+            state.failure = exited("agent", ending, "before its turn was over", state.hint)
             actions += self._end_all()
         return actions + self._accounts.epilogue(ending.epilogue, self._request)
 
