@@ -7,7 +7,7 @@ its line. A key that this version does not know is refused, never ignored.
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -175,8 +175,12 @@ class Config:
 # --- reading --------------------------------------------------------------------
 
 
-def load(path: str, home: str) -> Config:
-    """Read the file; a missing one is the default. ``home`` expands ``~``. Raises ConfigError."""
+def load(path: str, home: str, agents: Collection[str] | None = None) -> Config:
+    """Read the file; a missing one is the default. ``home`` expands ``~``.
+
+    ``agents`` are those that there are: others cannot be meant. Raises ConfigError, which
+    names the file.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -188,19 +192,27 @@ def load(path: str, home: str) -> Config:
         limit_kib = MAX_FILE_BYTES // 1024
         raise ConfigError(f"cannot read the configuration {path}: it exceeds {limit_kib} KiB")
     try:
-        return parse(data.decode(), home)
+        return parse(data.decode(), home, agents)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"cannot read the configuration: not UTF-8 on line {line}") from error
+        text = f"cannot read the configuration {path}: not UTF-8 on line {line}"
+        raise ConfigError(text) from error
+    except ConfigError as error:
+        named = str(error).replace("the configuration:", f"the configuration {path}:", 1)
+        raise ConfigError(named) from error
 
 
-def parse(text: str, home: str) -> Config:
+def parse(text: str, home: str, agents: Collection[str] | None = None) -> Config:
     """The configuration that ``text`` spells. Raises ConfigError."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"cannot read the configuration: {error}") from error
-    return _Reader(text, home).record(Config, document, ())
+    reader = _Reader(text, home)
+    config: Config = reader.record(Config, document, ())
+    if agents is not None:
+        reader.check_agents(config, agents)
+    return config
 
 
 @frozen
@@ -241,6 +253,15 @@ class _Reader:
                 raise self._unfit((*path, name), "named in lower-case letters and digits", name)
         return {name: self.record(cls, table, (*path, name)) for name, table in tables.items()}
 
+    def check_agents(self, config: Config, agents: Collection[str]) -> None:
+        """Every agent that is named must be one that there is."""
+        for name, instance in config.agents.items():
+            if (instance.adapter or name) not in agents:
+                path = ("agents", name, *(("adapter",) if instance.adapter else ()))
+                raise self._unfit(path, _one_named(agents), instance.adapter or name)
+        if config.agent is not None and config.agent not in {*agents, *config.agents}:
+            raise self._unfit(("agent",), _one_named({*agents, *config.agents}), config.agent)
+
     # --- complaints -------------------------------------------------------------
 
     def _unknown(self, path: KeyPath, known: Mapping[str, Any]) -> ConfigError:
@@ -277,6 +298,10 @@ class _Reader:
                 yield number, tomllib.loads("".join(lines[:number]))
             except tomllib.TOMLDecodeError:
                 continue
+
+
+def _one_named(names: Collection[str]) -> str:
+    return f"one of {', '.join(sorted(names))}"
 
 
 def _holds(document: Any, path: KeyPath) -> bool:

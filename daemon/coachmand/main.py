@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,10 @@ def run_daemon(argv: list[str]) -> int:
     # Same-uid processes shall read neither our memory nor our environment.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
-        with _state(dict(os.environ)) as (config, state, env):
+        if options.check:
+            _configuration(scrub(dict(os.environ)))
+            return EXIT_OK
+        with _state(scrub(dict(os.environ))) as (config, state, env):
             trio.run(_serve, config, state, env, options.ready_fd)
     except StartError as error:
         log.error("cannot_start", reason=str(error), hint=error.hint)
@@ -75,7 +78,7 @@ def run_daemon(argv: list[str]) -> int:
             "hint": error.hint,
             "exit": error.exit_code,
         }
-        _tell(options.ready_fd, {"error": failure})
+        _tell(sys.stdout.fileno() if options.check else options.ready_fd, {"error": failure})
         return error.exit_code
     return EXIT_OK
 
@@ -83,6 +86,9 @@ def run_daemon(argv: list[str]) -> int:
 def _options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="coachmand", description=__doc__)
     parser.add_argument("--ready-fd", type=int, help="a descriptor to tell readiness on")
+    parser.add_argument(
+        "--check", action="store_true", help="only read the configuration: 0, or 78 and why"
+    )
     parser.add_argument("--version", action="version", version=installed_version())
     return parser.parse_args(argv)
 
@@ -97,14 +103,17 @@ def _tell(fd: int | None, message: dict[str, Any]) -> None:
     os.close(fd)
 
 
-@contextmanager
-def _state(environment: dict[str, str]) -> Iterator[tuple[Config, StateDirectory, dict[str, str]]]:
-    """Configuration and state directory, the latter locked for us alone."""
-    env = scrub(environment)
+def _configuration(env: Mapping[str, str]) -> Config:
     try:
-        config = load(paths.config_path(env), paths.home(env))
+        return load(paths.config_path(env), paths.home(env), ADAPTERS)
     except ConfigError as error:
         raise StartError("Configuration", str(error), EXIT_CONFIG) from error
+
+
+@contextmanager
+def _state(env: dict[str, str]) -> Iterator[tuple[Config, StateDirectory, dict[str, str]]]:
+    """Configuration and state directory, the latter locked for us alone."""
+    config = _configuration(env)
     logs.configure(config.log.level)
     root = os.path.realpath(paths.state_dir(env))
     state = StateDirectory.at(root, config.storage.worktrees)

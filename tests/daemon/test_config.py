@@ -153,3 +153,27 @@ def test_reading_never_fails_otherwise(text: str) -> None:
     """Any text gives a configuration or a complaint."""
     with suppress(ConfigError):
         assert isinstance(parse(text, HOME), Config)
+
+
+def test_an_agent_that_does_not_exist_is_refused_by_line() -> None:
+    """An adapter or default agent that this version does not have is named, with those it has."""
+    known = ("demo", "opencode")
+    with pytest.raises(ConfigError) as adapter:
+        parse('[agents.work]\nadapter = "foo"\n', HOME, known)
+    with pytest.raises(ConfigError) as default:
+        parse('agent = "nope"\n', HOME, known)
+    parse('agent = "work"\n[agents.work]\nadapter = "demo"\n', HOME, known)
+
+    assert "`agents.work.adapter` on line 2 must be one of demo, opencode, not 'foo'" in str(
+        adapter.value
+    )
+    assert "`agent` on line 1 must be one of demo, opencode, not 'nope'" in str(default.value)
+
+
+def test_a_complaint_names_the_file(tmp_path: Path) -> None:
+    """Three places may hold a configuration: the complaint says which one it is about."""
+    path = tmp_path / "config.toml"
+    path.write_text("agnet = 1\n")
+
+    with pytest.raises(ConfigError, match=f"cannot read the configuration {path}: unknown key"):
+        load(str(path), HOME)

@@ -67,7 +67,10 @@ def test_a_question_is_answered_once_from_another_connection(
             client.permission.answer(asked["request"], run=run, kind=kind)
         client.run.wait([run], timeout_s=30)
         changed = client.run.result(run)["changed_files"]
+        [settled] = client.call("permission.list", {"run": run, "pending": False})["permissions"]
 
+    assert settled["question"] == asked["question"]
+    assert settled["resolved"]["kind"] == {"allow": "allow_once", "deny": "reject_once"}[kind]
     assert refused.value.name == "Conflict"
     assert [change["path"] for change in changed] == (["x.txt"] if kind == "allow" else [])
 

@@ -1,5 +1,6 @@
 """``agent.*``: which agents there are, whether they are installed, what they want."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import trio
@@ -17,9 +18,10 @@ from .context import Context
 
 @frozen
 class ListParams:
-    """One agent, or all."""
+    """One agent, or all; looked for on ``path`` (the daemon's own PATH without)."""
 
     agent: str | None = None
+    path: str | None = None
 
 
 @frozen
@@ -47,21 +49,20 @@ def register(registry: Registry) -> None:
             known = ", ".join(sorted(all_agents))
             raise RpcError("NotFound", f"cannot find agent {params.agent!r}", f"agents: {known}")
         wanted = [params.agent] if params.agent else sorted(all_agents)
-        return Listed(
-            [
-                await trio.to_thread.run_sync(
-                    _row, name, services.adapters[all_agents[name]], services
-                )
-                for name in wanted
-            ]
-        )
+        search = dict(services.environment)
+        if params.path is not None:
+            search["PATH"] = params.path
+        rows = [(name, services.adapters[all_agents[name]], services, search) for name in wanted]
+        return Listed([await trio.to_thread.run_sync(_row, *row) for row in rows])
 
 
 def _adapter_name(services: Services, name: str) -> str:
     return services.config.agents[name].adapter or name
 
 
-def _row(name: str, adapter: Adapter, services: Services) -> dict[str, Any]:
+def _row(
+    name: str, adapter: Adapter, services: Services, search: Mapping[str, str]
+) -> dict[str, Any]:
     spec = adapter.spec
     row: dict[str, Any] = {
         "name": name,
@@ -80,9 +81,7 @@ def _row(name: str, adapter: Adapter, services: Services) -> dict[str, Any]:
         "note": None,
     }
     try:
-        program = find_program(
-            adapter, services, services.environment, forbidden_roots(services.state)
-        )
+        program = find_program(adapter, services, search, forbidden_roots(services.state))
     except ExecutableError as error:
         return {**row, "installed": False, "note": str(error)}
     shown = {"path": program.path, "version": program.version, "sha256": program.sha256}

@@ -2,18 +2,20 @@
 
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from ..runs import inbox
+from ..runs.record import Record
 from ..runs.run import Run
+from ..runs.view import View
 from .context import Context
 
 
 @frozen
 class ListParams:
-    """``pending`` False shows those that are resolved as well, of the living runs."""
+    """``pending`` False shows settled ones as well; without ``run``, those of living runs."""
 
     run: str | None = None
     pending: bool = True
@@ -60,11 +62,14 @@ def register(registry: Registry) -> None:
         errors=("NotFound",),
     )
     async def list_(context: Context, params: ListParams) -> Listed:
-        runs = list(context.supervisor.runs.values())
+        supervisor = context.supervisor
+        runs = list(supervisor.runs)
         if params.run is not None:
-            wanted = await context.run(params.run, params.dir)
-            runs = [run for run in runs if run.fixed.run == wanted]
-        found = [row for run in runs for row in _rows(run, params.pending)]
+            runs = [await context.run(params.run, params.dir)]
+        found: list[dict[str, Any]] = []
+        for run in runs:
+            record, view = await supervisor.record_of(run), await supervisor.view_of(run)
+            found += _rows(record, view, pending_only=params.pending)
         return Listed(sorted(found, key=lambda row: row.get("requested_at") or 0))
 
     @registry.method(
@@ -88,23 +93,21 @@ def register(registry: Registry) -> None:
         return Answered(params.request, run.fixed.run, chosen["id"], chosen["kind"])
 
 
-def _rows(run: Run, pending_only: bool) -> list[dict[str, Any]]:
-    fixed = run.fixed
-    of = {"run": fixed.run, "handle": fixed.handle, "task": fixed.task, "agent": fixed.agent}
+def _rows(record: Record, view: View, *, pending_only: bool) -> list[dict[str, Any]]:
+    names = {"run": record.run, "handle": record.handle, "task": record.task}
+    of = {**names, "agent": record.agent}
     rows: list[dict[str, Any]] = [
-        {**of, "state": "pending", "resolved": None, **_public(asdict(asked))}
-        for asked in run.view.pending.values()
+        {**of, "state": "pending", "resolved": None, **asked.public()}
+        for asked in view.pending.values()
     ]
     if not pending_only:
-        rows += [
-            {**of, "request": request, "state": "resolved", "resolved": answer}
-            for request, answer in run.view.answered.items()
-        ]
+        rows += [_settled(of, request, dict(answer)) for request, answer in view.answered.items()]
     return rows
 
 
-def _public(asked: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in asked.items() if not key.startswith("deadline_boot")}
+def _settled(of: dict[str, Any], request: str, answer: dict[str, Any]) -> dict[str, Any]:
+    asked = answer.pop("asked")
+    return {**of, "request": request, **asked, "state": "resolved", "resolved": answer}
 
 
 async def _run_that_asks(context: Context, params: AnswerParams) -> Run:

@@ -128,10 +128,12 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
     run.attempt = Attempt(run, number, link)
     run.attempt.begin(_conversation(run))
     await _activate(run, path)
+    await first_words(run)
     if link is None:
         await _read_end(run, path)
     else:
-        await first_words(run)
+        # What was said before we were attached is announced to nobody.
+        run.post(inbox.OutputGrew())
 
 
 async def _activate(run: "Run", path: os.PathLike[str]) -> None:

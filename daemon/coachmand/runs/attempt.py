@@ -167,6 +167,11 @@ class Attempt:
         self._host.view.stdin_closed = True
         await self._with_link(lambda link: link.close_stdin())
 
+    def look_again(self) -> None:
+        """Whatever we were told or not: find out anew how it stands with the keeper."""
+        self._host.post(inbox.KeeperGone())
+        self._host.post(inbox.OutputGrew())
+
     async def signal(self, target: str, number: int) -> None:
         """Signal the agent, or SIGKILL its tree."""
         await self._with_link(lambda link: link.signal(target, number))

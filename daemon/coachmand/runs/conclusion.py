@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from coachman.wire import FINAL_MESSAGE_BYTES
 
@@ -114,6 +114,8 @@ def _is_filled(directory: Path) -> bool:
 async def conclude(run: "Run", product: Product) -> None:
     """Decide and write the end. ``run.ended`` in the journal is what counts."""
     found = verdict.decide(await _facts(run, product))
+    if found.message is not None:
+        found = evolve(found, message=run.journal.redactor.mask_text(found.message))
     if run.journal.redactor.longest:
         # Once masked, the logs cannot be replayed: that the attempt is over comes first.
         await run.journal.sync()
@@ -150,6 +152,8 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         stderr=stderr.decode("utf-8", "replace"),
         has_message=bool(view.final_message.strip()),
         has_changes=bool(product.files or product.artifacts),
+        has_answered=view.first_response_ms is not None,
+        exit_status_decides=run.services.adapters[run.fixed.adapter].spec.exit_status_decides,
         denied=view.denied,
     )
 
@@ -171,7 +175,7 @@ def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, An
     return {
         "outcome": found.outcome,
         "stop_reason": found.stop_reason,
-        "error": found.message,
+        "error": {"message": found.message} if found.message else None,
         "exit": {"code": exit.get("exit_code"), "signal": exit.get("signal")},
         "usage": view.usage,
         "cost_usd": view.cost_usd,
@@ -202,7 +206,7 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
         "parent": None,
         "outcome": view.outcome,
         "stop_reason": view.stop_reason,
-        "error": {"message": redactor.mask_text(view.error)} if view.error else None,
+        "error": view.error,
         "exit": view.exit and {k: view.exit.get(k) for k in ("exit_code", "signal", "ended_by")},
         "started_at": view.started_ms,
         "ended_at": view.ended_ms,

@@ -64,6 +64,7 @@ class Ladder:
             rung = CLOSE_STDIN
         if self.rung is KILL:
             log.error("tree_survives", attempt=repr(attempt))
+            attempt.look_again()
         self.start_at(rung)
         match rung.name:
             case "cancel":

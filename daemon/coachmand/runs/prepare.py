@@ -17,6 +17,7 @@ from coachman_sandbox.policy import AgentAccess, GitView, Place, Policy, PolicyE
 from coachman_sandbox.profiles import PROFILES
 
 from .. import durable
+from ..build import installed_version
 from ..evidence.rundir import RunDirectory
 from ..evidence.seeds import write_seed
 from ..evidence.state import StateDirectory
@@ -83,13 +84,15 @@ def find_program(
     access = executables.agent_access(
         found, env={}, credentials={}, python=python if spec.runtime == "python" else None
     )
-    shown = found or (python if spec.runtime == "python" else None)
+    if found is None and spec.runtime == "python":
+        # Coachman's own program: its version, and the interpreter's hash.
+        return Program(None, python.path, access, python.sha256, installed_version())
     return Program(
         found.path if found else None,
         python.path,
         access,
-        shown.sha256 if shown else None,
-        shown.version if shown else None,
+        found.sha256 if found else None,
+        found.version if found else None,
     )
 
 

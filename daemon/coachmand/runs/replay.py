@@ -11,8 +11,7 @@ from coachman_adapters.conversation import Ending
 
 from .. import durable
 from ..evidence.rundir import FORMAT, read_json
-from ..journal.lines import decode
-from ..journal.log import Journal
+from ..journal.lines import Line, decode
 from .dialogue import Dialogue, Input, Output, ReplayDivergedError
 from .view import View
 
@@ -107,12 +106,17 @@ def latest_checkpoint(attempts: Path, journal_size: int) -> Checkpoint | None:
     return None
 
 
-def fold(journal: Journal, checkpoint: Checkpoint | None) -> View:
-    """A run's view from its checkpoint, if any, and the journal behind it. Blocks."""
+def fold(
+    read: Callable[[int, int], tuple[list[Line], int]], checkpoint: Checkpoint | None = None
+) -> View:
+    """A run's view from its checkpoint, if any, and the journal behind it. Blocks.
+
+    ``read(after, offset)`` gives some lines and the offset behind them.
+    """
     view = View.restore(checkpoint.view) if checkpoint else View()
     offset = checkpoint.journal_offset if checkpoint else 0
     while True:
-        lines, offset = journal.read(view.seq, offset)
+        lines, offset = read(view.seq, offset)
         if not lines:
             return view
         for line in lines:

@@ -275,7 +275,8 @@ def _title(request: StartRequest) -> str:
 def _warnings(request: StartRequest, found: FoundRepository, task: Task) -> tuple[str, ...]:
     warnings = list(found.warnings)
     if found.uncommitted and not task.runs:
-        warnings.append(f"{found.uncommitted} uncommitted changes are not in the base")
+        changes = "change is" if found.uncommitted == 1 else "changes are"
+        warnings.append(f"{found.uncommitted} uncommitted {changes} not in the base")
     if request.base is not None and task.runs:
         warnings.append(f"task {task.name} exists: its base stays {task.base[:12]}")
     return tuple(warnings)

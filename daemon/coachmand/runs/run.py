@@ -194,6 +194,8 @@ class Run:
                 self._failure = text
             case inbox.Exited(exit=exit) if not self._is_lost:
                 self._exit = exit
+                # The end follows once all of the output is read, whoever announced it or not.
+                self.post(inbox.OutputGrew())
             case inbox.EpilogueDone():
                 self._epilogue = message
 

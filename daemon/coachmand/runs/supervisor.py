@@ -1,6 +1,7 @@
 """All living runs of a daemon: started, found again after a crash, carried to their ends."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..evidence.ids import is_run_id
 from ..evidence.rundir import RunDirectory
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
-from ..journal.log import Journal
+from ..journal.log import Journal, read_file
 from ..redaction import Redactor
 from ..rpc.errors import RpcError
 from . import inbox, keys
@@ -219,7 +220,7 @@ class Supervisor:
         self.tasks.add_run_once(record)
         environment = self._remaining_environment()
         journal = self._open_journal(record, environment)
-        view = fold(journal, latest_checkpoint(directory.path / "attempts", journal.size))
+        view = fold(journal.read, latest_checkpoint(directory.path / "attempts", journal.size))
         return Run(record, directory, journal, view, self.services, environment, broken=broken)
 
     def _remaining_environment(self) -> dict[str, str]:
@@ -274,6 +275,13 @@ class Supervisor:
         self._changed()
 
     # --- looking up ---
+
+    async def view_of(self, run: str) -> View:
+        """What any run's journal says."""
+        if run in self.runs:
+            return self.runs[run].view
+        path = RunDirectory(self.services.state.run(run)).journal
+        return await trio.to_thread.run_sync(fold, partial(read_file, path))
 
     async def record_of(self, run: str) -> Record:
         """The record of any run, living or ended."""

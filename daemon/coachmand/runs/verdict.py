@@ -24,6 +24,8 @@ class Facts:
     stderr: str = ""
     has_message: bool = False
     has_changes: bool = False
+    has_answered: bool = True
+    exit_status_decides: bool = False
     denied: int = 0
 
 
@@ -61,6 +63,11 @@ def _died(facts: Facts) -> Verdict:
     return Verdict("failed", "no_terminal_record", f"the agent ended ({how}) within its turn{tail}")
 
 
+def _timed_out(facts: Facts) -> Verdict:
+    silent = "" if facts.has_answered else "; the agent never answered its prompt"
+    return Verdict("timed_out", "wall", f"the run's time (wall) was over{silent}")
+
+
 def _start_failed(facts: Facts) -> Verdict:
     return Verdict("failed", "start_failed", str((facts.error or {}).get("message", "")))
 
@@ -85,10 +92,7 @@ RULES: tuple[Rule, ...] = (
     ),
     (lambda f: f.ended_by == "start_failed", _start_failed),
     (lambda f: f.ended_by == "cancel", _always("cancelled", "cancelled")),
-    (
-        lambda f: f.ended_by == "wall",
-        _always("timed_out", "wall", "the run's time (wall) was over"),
-    ),
+    (lambda f: f.ended_by == "wall", _timed_out),
     (
         lambda f: f.ended_by == "session_changed",
         _always("failed", "session_changed", "the agent went on in another session than asked"),
@@ -114,7 +118,10 @@ RULES: tuple[Rule, ...] = (
         lambda f: f.stop_reason == "cancelled",
         _always("failed", "cancelled_by_agent", "the agent cancelled its own turn"),
     ),
-    (_idle, _always("empty", "end_turn", "no message, no change")),
+    (
+        lambda f: _idle(f) and not f.exit_status_decides,
+        _always("empty", "end_turn", "no message, no change"),
+    ),
     (lambda _: True, _always("succeeded", "end_turn")),
 )
 

@@ -30,6 +30,11 @@ class Permission:
     deadline_boottime_s: float | None = None
     deadline_boot: str | None = None
 
+    def public(self) -> dict[str, Any]:
+        """What clients are shown of it."""
+        names = ("request", "question", "tool", "options", "requested_at", "deadline")
+        return {name: getattr(self, name) for name in names}
+
 
 @define
 class Site:
@@ -89,7 +94,7 @@ class View:
     now: str | None = None
     outcome: str | None = None
     stop_reason: str | None = None
-    error: str | None = None
+    error: dict[str, str] | None = None
     exit: dict[str, Any] | None = None
     changes: dict[str, int] | None = None
 
@@ -205,7 +210,7 @@ def _requested(view: View, event: Event) -> None:
 def _resolve(view: View, event: Event) -> None:
     told = event["type"] == v.PERMISSION_RESOLVED
     request, option_kind = event["request"], event.get("kind" if told else "option_kind") or ""
-    view.pending.pop(request, None)
+    asked = view.pending.pop(request, None)
     if request in view.answered:
         view.answered[request]["resolved"] = True
         return
@@ -213,7 +218,12 @@ def _resolve(view: View, event: Event) -> None:
     view.allowed += option_kind.startswith("allow")
     view.denied += option_kind.startswith("reject") or outcome in ("denied", "expired")
     known = {name: event.get(name) for name in ("option", "by", "outcome")}
-    view.answered[request] = {**known, "kind": option_kind or None, "resolved": told}
+    view.answered[request] = {
+        **known,
+        "kind": option_kind or None,
+        "resolved": told,
+        "asked": asked.public() if asked else {},
+    }
 
 
 def _chunk(view: View, event: Event) -> None:
