@@ -72,3 +72,27 @@ def test_agents_are_looked_for_where_the_caller_looks(
 
     assert not own["installed"]
     assert found["path"] == str(program)
+
+
+def test_a_configured_executable_is_the_one_that_runs(
+    state_dir: Path, repo: Path, tmp_path: Path
+) -> None:
+    """`[agents.NAME] executable` is found and shown, whatever PATH has."""
+    program = tmp_path / "my-opencode"
+    program.write_text("#!/bin/sh\nexit 7\n")
+    program.chmod(0o755)
+    config = state_dir / "config.toml"
+    config.write_text(f'[agents.mine]\nadapter = "opencode"\nexecutable = "{program}"\n')
+    daemon = DaemonProcess(state_dir, {"COACHMAN_CONFIG": str(config)}).start()
+    try:
+        with daemon.client() as client:
+            [row] = client.call("agent.list", {"agent": "mine"})["agents"]
+            run = client.run.start("hello", dir=str(repo), agent="mine")["run"]
+            client.run.wait([run], timeout_s=30)
+            result = client.run.result(run)
+    finally:
+        daemon.tidy()
+
+    assert row["path"] == str(program)
+    assert result["executable"]["path"] == str(program)
+    assert result["outcome"] == "failed"

@@ -11,7 +11,7 @@ from coachman_sandbox.executables import ExecutableError
 
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs.prepare import find_program, forbidden_roots
+from ..runs.prepare import find_program
 from ..runs.services import Services
 from .context import Context
 
@@ -81,7 +81,7 @@ def _row(
         "note": None,
     }
     try:
-        program = find_program(adapter, services, search, forbidden_roots(services.state))
+        program = find_program(name, adapter, services, search)
     except ExecutableError as error:
         return {**row, "installed": False, "note": str(error)}
     shown = {"path": program.path, "version": program.version, "sha256": program.sha256}

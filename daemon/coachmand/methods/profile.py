@@ -11,7 +11,7 @@ from coachman_sandbox.policy import AgentAccess, PolicyError
 
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs.prepare import find_program, forbidden_roots
+from ..runs.prepare import find_program
 from .context import Context
 
 
@@ -76,9 +76,7 @@ def _access(context: Context, agent: str | None) -> AgentAccess:
             "NotFound", f"cannot explain for {agent!r}: no such agent", f"agents: {known}"
         )
     try:
-        program = find_program(
-            adapter, services, services.environment, forbidden_roots(services.state)
-        )
+        program = find_program(agent, adapter, services, services.environment)
     except ExecutableError as error:
         raise RpcError("AgentFailed", str(error)) from error
     return program.access

@@ -12,7 +12,7 @@ from coachmand.repos.errors import EXISTS, FAILED, UNKNOWN_REVISION, WORKTREE_MO
 from coachmand.repos.serial import serialized
 from coachmand.repos.snapshots import CACHE_NAME, check_entry
 
-LOCK_REASON = "a coachman task works here; remove it with `coachman task remove`\n"
+LOCK_REASON = "a task of coachman works here\n"
 _BUILDING = "coachman-entry-"
 _MAX_NAMES = 1000
 

@@ -16,7 +16,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from . import deadlines, inbox
 from .attempt import Attempt
-from .dialogue import Input, ReplayDivergedError
+from .dialogue import ReplayDivergedError
 from .keepers import KeeperError, Starting, end_keeper, keeper_alive, read_exit, read_state
 from .link import KeeperLink
 from .prepare import Launch, agent_request, compile_launch, launch_record
@@ -86,7 +86,7 @@ def _has_environment(run: "Run") -> bool:
     missing = [name for name in lent if name in secret and name not in run.environment]
     if missing:
         names = ", ".join(missing)
-        run.fail(
+        run.end.fail(
             f"cannot start the agent: the daemon was restarted before it could, and {names} of"
             " your shell was kept in memory only; start the run again"
         )
@@ -122,7 +122,7 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
         await starting.launch(record)
     except KeeperError as error:
         await _end_keeper(run, path)
-        run.fail(str(error))
+        run.end.fail(str(error))
         return
     link = await _reach(run, path)
     run.attempt = Attempt(run, number, link)
@@ -190,7 +190,7 @@ async def _adopt(run: "Run") -> None:
     except ReplayDivergedError as error:
         log.error("replay_diverged", run=run.fixed.run, error=str(error))
         await _end_keeper(run, path)
-        run.lost("replay_diverged")
+        run.end.lost("replay_diverged")
 
 
 async def _go_on(run: "Run", path: os.PathLike[str]) -> None:
@@ -264,10 +264,10 @@ async def _read_end(run: "Run", path: os.PathLike[str]) -> None:
         run.attempt.dialogue.check_said_again()
     exit = read_exit(path)
     if exit is not None:
-        run.exited(exit)
+        run.post(inbox.Exited(exit))
         return
     await _end_keeper(run, path)
-    run.lost("keeper_lost")
+    run.end.lost("keeper_lost")
 
 
 async def _end_keeper(run: "Run", path: os.PathLike[str]) -> None:
@@ -284,14 +284,14 @@ async def _read_again(run: "Run") -> None:
     run.attempt.begin(_conversation(run))
     exit = run.view.exit
     if exit is None or "lost" in exit:
-        run.lost("keeper_lost" if exit is None else exit["lost"])
+        run.end.lost("keeper_lost" if exit is None else exit["lost"])
     else:
-        run.conclude_again(exit)
+        run.end.conclude_again(exit)
 
 
 async def find_keeper(run: "Run") -> None:
     """The connection broke while the run lives: take it up again, or read how it ended."""
-    if run.attempt is None or run.exit is not None:
+    if run.attempt is None or run.end.exit is not None:
         return
     path = run.attempt.path
     link = await _reach(run, path)
@@ -305,7 +305,7 @@ async def find_keeper(run: "Run") -> None:
 async def end_broken(run: "Run") -> None:
     """Carrying the run failed twice: its agent is ended, and what it did is kept."""
     if run.view.attempt == 0:
-        run.fail("internal error: see the daemon's log")
+        run.end.fail("internal error: see the daemon's log")
         return
     path = run.directory.attempt(run.view.attempt)
     link = await _reach(run, path)
@@ -314,9 +314,4 @@ async def end_broken(run: "Run") -> None:
     await _end_keeper(run, path)
     run.attempt = Attempt(run, run.view.attempt, None)
     run.attempt.begin(_conversation(run))
-    run.lost("internal_error")
-
-
-def finish_input(attempt: Attempt, payload: dict[str, Any]) -> Input:
-    """The finish that is about to be told."""
-    return Input("finish", attempt.dialogue.fed, payload)
+    run.end.lost("internal_error")

@@ -137,12 +137,12 @@ async def write_result(run: "Run", product: Product) -> None:
 
 
 async def _facts(run: "Run", product: Product) -> verdict.Facts:
-    view, exit = run.view, run.exit or {}
+    view, exit = run.view, run.end.exit or {}
     stderr = b""
     if view.attempt:
         segments = run.directory.segments(view.attempt, "stderr")
         stderr = await trio.to_thread.run_sync(rawlogs.tail, segments, STDERR_TAIL_BYTES)
-    error = {"message": run.failure} if run.failure else view.turn_error
+    error = {"message": run.end.failure} if run.end.failure else view.turn_error
     return verdict.Facts(
         ended_by=_ended_by(run, exit),
         stop_reason=view.turn_stop_reason if view.turn_over else None,
@@ -163,13 +163,13 @@ def _ended_by(run: "Run", exit: Mapping[str, Any]) -> str:
         return str(exit["lost"])
     if exit.get("ended_by") == "deadline":
         return "wall"
-    if run.failure is not None:
+    if run.end.failure is not None:
         return "start_failed"
     return ENDED_BY_REASON.get(run.view.reason or "", "agent")
 
 
 def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, Any]:
-    view, exit = run.view, run.exit or {}
+    view, exit = run.view, run.end.exit or {}
     message = view.final_message
     shown = _end_of(message)
     return {

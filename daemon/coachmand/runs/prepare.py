@@ -71,16 +71,19 @@ def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequ
 
 
 def find_program(
-    adapter: Adapter, services: Services, search: Mapping[str, str], forbidden: tuple[str, ...]
+    agent: str, adapter: Adapter, services: Services, search: Mapping[str, str], *agent_roots: str
 ) -> Program:
-    """The agent's program on this host. Blocks. Raises `ExecutableError`."""
-    spec = adapter.spec
+    """The agent's program on this host, outside of what agents write (``agent_roots`` too).
+
+    The configuration's executable, else the first on the PATH of ``search``. Blocks.
+    Raises `ExecutableError`.
+    """
+    spec, forbidden = adapter.spec, forbidden_roots(services.state, *agent_roots)
+    names, search = _searched(agent, spec.executables, services, search)
     python = executables.python_runtime()
     found = None
-    if spec.executables:
-        found = executables.resolve(
-            spec.executables, search, native=spec.native, forbidden=forbidden
-        )
+    if names:
+        found = executables.resolve(names, search, native=spec.native, forbidden=forbidden)
     access = executables.agent_access(
         found, env={}, credentials={}, python=python if spec.runtime == "python" else None
     )
@@ -94,6 +97,16 @@ def find_program(
         found.sha256 if found else None,
         found.version if found else None,
     )
+
+
+def _searched(
+    agent: str, names: tuple[str, ...], services: Services, search: Mapping[str, str]
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    instance = services.config.agents.get(agent)
+    if not names or instance is None or instance.executable is None:
+        return names, search
+    directory, name = os.path.split(instance.executable)
+    return (name,), {**search, "PATH": f"{directory}:{search.get('PATH', '')}"}
 
 
 def forbidden_roots(state: StateDirectory, *roots: str) -> tuple[str, ...]:
@@ -221,9 +234,7 @@ def compile_launch(
     """The sandbox of a run and its home. Reads the host, changes nothing. Blocks."""
     adapter = services.adapters[record.adapter]
     repo = record.repository
-    program = find_program(
-        adapter, services, environment, forbidden_roots(services.state, repo.toplevel)
-    )
+    program = find_program(record.agent, adapter, services, environment, repo.toplevel)
     view = gitview.git_view(repo.common_dir, site.admin)
     # Read anew: a laptop changes its network between two runs, a caller its certificates.
     host = read_host(environment)

@@ -19,7 +19,7 @@ from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
 from .briefing import brief
 from .clock import Moment
-from .prepare import Program, find_program, forbidden_roots, policy_digest, secret_names
+from .prepare import Program, find_program, policy_digest, secret_names
 from .record import Executable, Record, Repository
 from .services import Services
 from .tasks import Task, TaskStore
@@ -95,7 +95,7 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
     )
     task = await trio.to_thread.run_sync(tasks.get_or_new, repo, task_name)
     environment, sources = _environment(request, name, adapter, services)
-    program = await _program(adapter, found, services, environment)
+    program = await _program(name, adapter, found, services, environment)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
     wall_s = request.timeouts.wall_s or services.config.timeouts.wall_s
     record = Record(
@@ -243,15 +243,15 @@ def _environment(
 
 
 async def _program(
+    name: str,
     adapter: Adapter,
     found: FoundRepository,
     services: Services,
     environment: Mapping[str, str],
 ) -> Program:
-    forbidden = forbidden_roots(services.state, found.toplevel)
     try:
         return await trio.to_thread.run_sync(
-            find_program, adapter, services, environment, forbidden
+            find_program, name, adapter, services, environment, found.toplevel
         )
     except ExecutableError as error:
         raise RpcError(

@@ -7,6 +7,7 @@ something was about to be done: a run that is found again after a crash goes on
 through the same code.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -18,17 +19,16 @@ from ..evidence.rundir import RunDirectory
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
-from ..permissions import modes
 from ..redaction import Redactor
 from ..rpc.errors import RpcError
 from . import adoption, deadlines, inbox, ladder, transitions
 from .attempt import Attempt
 from .clock import boottime_s
 from .conclusion import conclude, product_of, write_result
-from .epilogue import run_epilogue
+from .end import End
 from .keepers import KeeperError, Starting
 from .prepare import Launch, admin_dir, prepare
-from .questions import Questions, resolved
+from .questions import Questions
 from .record import Record
 from .services import Services
 from .view import View
@@ -60,17 +60,13 @@ class Run:
         self.environment = environment
         self.boot = services.boot
         self.permission_s = record.permission_s
-        self._send, self._receive = trio.open_memory_channel[inbox.Message](1024)
+        self._send, self._receive = trio.open_memory_channel[inbox.Message](math.inf)
         self._output_is_due = False
         self._over = False
         self._preparing = trio.CancelScope()
-        self._ladder = ladder.Ladder()
+        self.ladder = ladder.Ladder()
+        self.end = End(self)
         self._questions = Questions(record.permissions, self.boot, view, self._living_attempt)
-        self._exit: dict[str, Any] | None = None
-        self._epilogue: inbox.EpilogueDone | None = None
-        self._epilogue_started = False
-        self._concluding = False
-        self._failure: str | None = None
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
 
@@ -185,19 +181,7 @@ class Run:
             case inbox.Concluded(product=product):
                 await conclude(self, product)
             case _:
-                self._remember(message)
-
-    def _remember(self, message: inbox.Message) -> None:
-        """What is only noted: `_advance` sees what follows from it."""
-        match message:
-            case inbox.Failed(message=text):
-                self._failure = text
-            case inbox.Exited(exit=exit) if not self._is_lost:
-                self._exit = exit
-                # The end follows once all of the output is read, whoever announced it or not.
-                self.post(inbox.OutputGrew())
-            case inbox.EpilogueDone():
-                self._epilogue = message
+                self.end.note(message)
 
     async def _feed(self) -> None:
         self._output_is_due = False
@@ -243,49 +227,30 @@ class Run:
         else:
             await starting.abandon()
 
-    def fail(self, message: str) -> None:
-        """No agent could be started: "cannot X: Y"."""
-        self._failure = message
+    def stop_preparing(self) -> None:
+        """Leave off putting things in place."""
+        self._preparing.cancel()
 
     def redact(self, secrets: Iterable[str]) -> None:
         """Mask these values in everything that is written from now on."""
         self.journal.redact(Redactor(secrets))
 
-    def conclude_again(self, exit: dict[str, Any]) -> None:
-        """The attempt's end is on record already: only the run's own is missing."""
-        self._exit, self._concluding = exit, True
-        self.spawn(self._gather)
-
-    def exited(self, exit: dict[str, Any]) -> None:
-        """The keeper says that the tree is gone."""
-        self.post(inbox.Exited(exit))
-
-    def lost(self, why: str) -> None:
-        """The agent's end cannot be known."""
-        self._exit = {"lost": why}
-
     # --- what follows from the state ---
 
     async def _advance(self) -> None:
-        view = self.view
-        if view.state == "ended" or self._concluding:
+        if self.view.state == "ended" or self.end.concluding:
             return
-        if self._failure is not None or (self.attempt is None and view.state == "stopping"):
-            await self._end_without_agent()
+        attempt = self.attempt
+        if attempt is None:
+            if self.end.failure is not None or self.view.state == "stopping":
+                await self.end.advance()
             return
-        if self.attempt is None:
-            return
-        if self._is_lost:
-            await self._end_lost()
-        elif not self.attempt.behind:
+        if not (self.end.is_lost or self.end.failure or attempt.behind):
             await self._questions.decide()
             await self._mirror_waiting()
             await self._close_after_turn()
-            await self._finish()
-
-    @property
-    def _is_lost(self) -> bool:
-        return self._exit is not None and "lost" in self._exit
+        if self.end.is_lost or not attempt.behind:
+            await self.end.advance()
 
     async def _mirror_waiting(self) -> None:
         if self.view.state == "active" and self.view.pending:
@@ -296,79 +261,12 @@ class Run:
     async def _close_after_turn(self) -> None:
         """A bounded run closes after its first turn: the agent may take its leave."""
         view = self.view
-        if not (view.turn_over and view.stdin_closed) or self._exit is not None:
+        if not (view.turn_over and view.stdin_closed) or self.end.exit is not None:
             return
         if view.state in ("active", "waiting"):
             await self.enter("stopping", "turn_ended")
-        if view.state == "stopping" and self._ladder.rung in (None, ladder.CANCEL):
-            self._ladder.start_at(ladder.CLOSE_STDIN)
-
-    async def _finish(self) -> None:
-        attempt, view, exit = self.attempt, self.view, self._exit
-        assert attempt is not None
-        if exit is None or not attempt.stdout_is_read(exit.get("stdout_bytes") or 0):
-            return
-        if view.state != "stopping":
-            await self.enter("stopping", "agent_exited")
-        self._ladder.leave()
-        if not view.finished and self._wants_epilogue():
-            return
-        if not view.finished:
-            done = self._epilogue is not None and self._epilogue.output is not None
-            payload = {key: exit.get(key) for key in ("exit_code", "signal")}
-            given = {**payload, "epilogue": done}
-            ending = await trio.to_thread.run_sync(
-                attempt.ending, adoption.finish_input(attempt, given)
-            )
-            await attempt.tell("finish", given, ending=ending)
-        await self._conclude_attempt(exit)
-
-    def _wants_epilogue(self) -> bool:
-        """Whether we still wait for the epilogue; starts it where it is wanted."""
-        launch, view = self.launch, self.view
-        if launch is None or not launch.epilogue or not view.session or not view.turn_over:
-            return False
-        if not self._epilogue_started:
-            self._epilogue_started = True
-            self.spawn(run_epilogue, self, launch, view.session)
-        return self._epilogue is None
-
-    async def _conclude_attempt(self, exit: Mapping[str, Any]) -> None:
-        self._concluding = True
-        if not self.view.attempt_over:
-            leftovers = [
-                resolved(request, modes.withdrawn("agent")) for request in self.view.pending
-            ]
-            await self.record([*leftovers, Entry(v.ATTEMPT_ENDED, {"exit": dict(exit)})])
-        self.spawn(self._gather)
-
-    async def _gather(self) -> None:
-        self.post(inbox.Concluded(await product_of(self)))
-
-    async def _end_lost(self) -> None:
-        assert self._exit is not None
-        if self.view.state != "stopping":
-            await self.enter("stopping", self._exit["lost"])
-        await self._conclude_attempt(self._exit)
-
-    async def _end_without_agent(self) -> None:
-        if self.view.state != "stopping":
-            await self.enter("stopping", "start_failed" if self._failure else None)
-        self._concluding = True
-        self._preparing.cancel()
-        if self.attempt is not None and not self.view.attempt_over:
-            await self.record([Entry(v.ATTEMPT_ENDED, {"exit": None})])
-        self.spawn(self._gather)
-
-    @property
-    def failure(self) -> str | None:
-        """Why no agent could be started."""
-        return self._failure
-
-    @property
-    def exit(self) -> dict[str, Any] | None:
-        """The keeper's record of the agent's end."""
-        return self._exit
+        if view.state == "stopping" and self.ladder.rung in (None, ladder.CANCEL):
+            self.ladder.start_at(ladder.CLOSE_STDIN)
 
     async def snapshot_now(self) -> tuple[str, str]:
         """Commits of the run's start and of its tree as it is at this moment. Raises RepoError."""
@@ -399,7 +297,7 @@ class Run:
 
     async def climb(self) -> None:
         """Do the next thing that may end the agent."""
-        await self._ladder.climb(self._living_attempt(), self.view)
+        await self.ladder.climb(self._living_attempt(), self.view)
 
     def _deadlines(self) -> list[deadlines.Deadline]:
         attempt = self.attempt
@@ -408,8 +306,8 @@ class Run:
                 self.view.state,
                 self.fixed.wall.due_boottime_s(self.boot),
                 self._questions.due_s,
-                attempt.timers_due_s if attempt is not None and self._exit is None else {},
-                self._ladder.due_s,
+                attempt.timers_due_s if attempt is not None and self.end.exit is None else {},
+                self.ladder.due_s,
             )
         )
 

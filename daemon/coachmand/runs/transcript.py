@@ -9,72 +9,140 @@ from ..journal.log import read_file
 
 Entry = dict[str, Any]
 KIND_OF_CHUNK = {v.MESSAGE_CHUNK: "message", v.THOUGHT_CHUNK: "thought", v.USER_CHUNK: "user"}
+# The words of `coachman tail` for who settled a request.
+WHO = {
+    "policy": "by policy",
+    "deadline": "at its deadline",
+    "cancel": "because the run was cancelled",
+    "agent": "withdrawn by the agent",
+}
 
 
 def transcript(path: Path) -> list[Entry]:
     """The transcript of a journal file: {seq, ts, kind, text} each. Blocks."""
-    entries: list[Entry] = []
-    tools: dict[str, Entry] = {}
+    made = Transcript()
     seq = offset = 0
     while True:
         lines, offset = read_file(path, seq, offset)
         if not lines:
-            return entries
+            return made.entries
         seq = lines[-1].seq
         for line in lines:
-            _take(decode(line.data), entries, tools)
+            made.take(decode(line.data))
 
 
-def _take(event: dict[str, Any], entries: list[Entry], tools: dict[str, Entry]) -> None:
-    kind = event["type"]
-    if kind in KIND_OF_CHUNK:
-        _merge(event, KIND_OF_CHUNK[kind], entries)
-    elif kind in (v.TOOL_CALL, v.TOOL_UPDATE):
-        _tool(event, entries, tools)
-    elif (text := _text(event)) is not None:
-        entries.append({"seq": event["seq"], "ts": event["ts"], "kind": _kind(kind), "text": text})
+class Transcript:
+    """Entries in the order of their events, a tool's line after what was asked about it."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._tools: dict[str, Entry] = {}
+        self._asked_about: set[str] = set()
+        self._requests: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<Transcript of {len(self.entries)} entries>"
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Add one event of the journal."""
+        kind = event["type"]
+        if kind in KIND_OF_CHUNK:
+            self._merge(event, KIND_OF_CHUNK[kind])
+        elif kind in (v.TOOL_CALL, v.TOOL_UPDATE):
+            self._tool(event)
+        elif kind == v.PERMISSION_REQUESTED:
+            self._requested(event)
+        elif kind == v.PERMISSION_RESOLVED:
+            self._resolved(event)
+        elif (line := _line(event)) is not None:
+            self._add(event, *line)
+
+    def _add(self, event: dict[str, Any], kind: str, text: str) -> Entry:
+        entry = {"seq": event["seq"], "ts": event["ts"], "kind": kind, "text": text}
+        self.entries.append(entry)
+        return entry
+
+    def _merge(self, event: dict[str, Any], kind: str) -> None:
+        last = self.entries[-1] if self.entries else {}
+        message_id = event.get("message_id")
+        if last.get("kind") == kind and last.get("message_id") == message_id:
+            last["text"] += event["text"]
+            return
+        self._add(event, kind, event["text"])["message_id"] = message_id
+
+    def _tool(self, event: dict[str, Any]) -> None:
+        identity = event["tool_call_id"]
+        known = self._tools.get(identity)
+        if known is None:
+            known = self._tools[identity] = self._add(event, "tool", "")
+        elif identity in self._asked_about:
+            self._asked_about.discard(identity)
+            # What was asked and answered comes first: the tool did nothing before.
+            self.entries.remove(known)
+            known["seq"], known["ts"] = event["seq"], event["ts"]
+            self.entries.append(known)
+        known["name"] = event.get("name") or known.get("name", "")
+        known["title"] = event.get("title") or known.get("title") or known["name"] or "a tool"
+        known["status"] = event.get("status") or known.get("status")
+        known["text"] = _named(known["name"], known["title"]) + _ended_how(known["status"])
+
+    def _requested(self, event: dict[str, Any]) -> None:
+        tool = event.get("tool") or {}
+        text = _named(tool.get("name") or tool.get("kind") or "", event["question"])
+        self._asked_about.add(tool.get("tool_call_id") or "")
+        self._requests[event["request"]] = text
+        self._add(event, "permission", text)
+
+    def _resolved(self, event: dict[str, Any]) -> None:
+        by = event.get("by") or {}
+        asked = self.entries[-1] if self.entries else {}
+        text = self._requests.pop(event["request"], None)
+        if by.get("resolver") == "policy" and asked.get("text") == text is not None:
+            allowed = str(event.get("kind")).startswith("allow")
+            # Nobody was asked: one line says it all.
+            self.entries.pop()
+            self._add(event, "answer", f"{'allowed' if allowed else 'denied'} by policy: {text}")
+            return
+        chosen = str(event.get("kind") or event.get("outcome")).replace("_", " ")
+        self._add(event, "answer", f"{chosen}, {_who(by)}")
 
 
-def _merge(event: dict[str, Any], kind: str, entries: list[Entry]) -> None:
-    last = entries[-1] if entries else {}
-    message_id = event.get("message_id")
-    if last.get("kind") == kind and last.get("message_id") == message_id:
-        last["text"] += event["text"]
-        return
-    entry = {"seq": event["seq"], "ts": event["ts"], "kind": kind, "text": event["text"]}
-    entries.append({**entry, "message_id": message_id})
+def _named(name: str, text: str) -> str:
+    return f"{name}: {text}" if name and not text.startswith(name) else text
 
 
-def _tool(event: dict[str, Any], entries: list[Entry], tools: dict[str, Entry]) -> None:
-    known = tools.get(event["tool_call_id"])
-    if known is None:
-        known = {"seq": event["seq"], "ts": event["ts"], "kind": "tool", "title": "tool"}
-        tools[event["tool_call_id"]] = known
-        entries.append(known)
-    known["title"] = event.get("title") or event.get("name") or known["title"]
-    status = event.get("status")
-    known["text"] = known["title"] + (f" [{status}]" if status else "")
+def _ended_how(status: str | None) -> str:
+    return f" [{status.replace('_', ' ')}]" if status and status != "completed" else ""
 
 
-def _kind(type_: str) -> str:
-    return "permission" if type_.startswith("permission.") else "state"
+def _who(by: dict[str, Any]) -> str:
+    if (known := WHO.get(str(by.get("resolver")))) is not None:
+        return known
+    who = by.get("user") or by.get("client") or by.get("resolver") or "someone"
+    return f"by {who}, pid {by['pid']}" if by.get("pid") else f"by {who}"
 
 
-def _text(event: dict[str, Any]) -> str | None:
+def _line(event: dict[str, Any]) -> tuple[str, str] | None:
+    """Kind and text of what is one line by itself."""
     match event["type"]:
-        case v.PERMISSION_REQUESTED:
-            return f"asks: {event['question']}"
-        case v.PERMISSION_RESOLVED:
-            by = event.get("by") or {}
-            chosen = event.get("kind") or event.get("outcome")
-            return f"{chosen}, by {by.get('user') or by.get('resolver')}"
         case v.TURN_STARTED:
-            return f"turn {event['turn']} started"
+            return "state", f"turn {event['turn']} started"
         case v.TURN_ENDED:
-            return f"turn ended: {event['stop_reason']}"
+            return "state", f"turn ended: {event['stop_reason']}"
         case v.RUN_ENDED:
-            return f"{event['outcome']} ({event['stop_reason']})"
+            return "state", _verdict(event)
+        case v.DEADLINE_EXPIRED:
+            return "state", f"deadline expired: {event.get('which')}"
         case v.NOTICE:
-            return str(event.get("text"))
+            return "note", str(event.get("text"))
         case _:
             return None
+
+
+def _verdict(event: dict[str, Any]) -> str:
+    error = event.get("error")
+    if isinstance(error, dict):
+        error = error.get("message")
+    outcome = str(event["outcome"])
+    why = error or (event.get("stop_reason") if outcome != "succeeded" else None)
+    return outcome.replace("_", " ") + (f": {why}" if why and why != outcome else "")

@@ -1,0 +1,126 @@
+"""How a run comes to its end: what is known of it, and what is still to be done."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from ..permissions import modes
+from . import inbox
+from .attempt import Attempt
+from .conclusion import product_of
+from .dialogue import Input
+from .epilogue import run_epilogue
+from .questions import resolved
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+class End:
+    """The end of one run. ``exit`` is the keeper's record, or {"lost": why}; ``failure`` says
+    why no agent could be started. `advance` does what follows, whenever it is looked at.
+    """
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self.exit: dict[str, Any] | None = None
+        self.failure: str | None = None
+        self.concluding = False
+        self._epilogue: inbox.EpilogueDone | None = None
+        self._epilogue_started = False
+
+    def __repr__(self) -> str:
+        return f"<End exit={self.exit is not None} concluding={self.concluding}>"
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody can say how the agent ended."""
+        return self.exit is not None and "lost" in self.exit
+
+    def fail(self, message: str) -> None:
+        """No agent could be started: "cannot X: Y"."""
+        self.failure = message
+
+    def lost(self, why: str) -> None:
+        """The agent's end cannot be known."""
+        self.exit = {"lost": why}
+
+    def note(self, message: inbox.Message) -> None:
+        """Take in what a message tells about the end."""
+        match message:
+            case inbox.Failed(message=text):
+                self.failure = text
+            case inbox.Exited(exit=exit) if not self.is_lost:
+                self.exit = exit
+                # The end follows once all of the output is read, whoever announced it or not.
+                self._run.post(inbox.OutputGrew())
+            case inbox.EpilogueDone():
+                self._epilogue = message
+
+    async def advance(self) -> None:
+        """Go on towards the end, as far as the agent is through."""
+        run, exit = self._run, self.exit
+        if self.failure is not None or run.attempt is None:
+            await self._without_agent()
+        elif self.is_lost:
+            await self._enter_stopping("lost" if exit is None else exit["lost"])
+            await self._conclude(exit or {})
+        elif exit is not None and run.attempt.stdout_is_read(exit.get("stdout_bytes") or 0):
+            await self._finish(run.attempt, exit)
+
+    async def _finish(self, attempt: Attempt, exit: Mapping[str, Any]) -> None:
+        run = self._run
+        await self._enter_stopping("agent_exited")
+        run.ladder.leave()
+        if not run.view.finished:
+            if self._waits_for_epilogue():
+                return
+            done = self._epilogue is not None and self._epilogue.output is not None
+            payload = {"exit_code": exit.get("exit_code"), "signal": exit.get("signal")}
+            given = Input("finish", attempt.dialogue.fed, {**payload, "epilogue": done})
+            ending = await trio.to_thread.run_sync(attempt.ending, given)
+            await attempt.tell(given.kind, given.payload, ending=ending)
+        await self._conclude(exit)
+
+    def _waits_for_epilogue(self) -> bool:
+        """Whether the epilogue is still to come; starts it where it is wanted."""
+        launch, view = self._run.launch, self._run.view
+        if launch is None or not launch.epilogue or not view.session or not view.turn_over:
+            return False
+        if not self._epilogue_started:
+            self._epilogue_started = True
+            self._run.spawn(run_epilogue, self._run, launch, view.session)
+        return self._epilogue is None
+
+    async def _without_agent(self) -> None:
+        run = self._run
+        await self._enter_stopping("start_failed" if self.failure else None)
+        self.concluding = True
+        run.stop_preparing()
+        if run.attempt is not None and not run.view.attempt_over:
+            await run.record([Entry(v.ATTEMPT_ENDED, {"exit": None})])
+        run.spawn(self._gather)
+
+    async def _conclude(self, exit: Mapping[str, Any]) -> None:
+        run = self._run
+        self.concluding = True
+        if not run.view.attempt_over:
+            decision = modes.withdrawn("agent")
+            leftovers = [resolved(request, decision) for request in run.view.pending]
+            await run.record([*leftovers, Entry(v.ATTEMPT_ENDED, {"exit": dict(exit)})])
+        run.spawn(self._gather)
+
+    def conclude_again(self, exit: dict[str, Any]) -> None:
+        """The attempt's end is on record already: only the run's own is missing."""
+        self.exit, self.concluding = exit, True
+        self._run.spawn(self._gather)
+
+    async def _gather(self) -> None:
+        self._run.post(inbox.Concluded(await product_of(self._run)))
+
+    async def _enter_stopping(self, reason: str | None) -> None:
+        if self._run.view.state != "stopping":
+            await self._run.enter("stopping", reason)
