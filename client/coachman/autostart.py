@@ -20,6 +20,7 @@ from .wire import EXIT_NO_DAEMON
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from io import FileIO
     from typing import Any
 
 READY_TIMEOUT_S = 15.0
@@ -75,6 +76,77 @@ def start_daemon(
     if said.get("ready"):
         return said
     return _converge(said.get("error") or {}, socket_path(env), deadline, log)
+
+
+def check_daemon(
+    env: "Mapping[str, str]",
+    *,
+    command: "Sequence[str] | None" = None,
+    timeout_s: float = READY_TIMEOUT_S,
+) -> None:
+    """Ask a daemon whether it could start as things stand; it starts nothing.
+
+    Raises CoachmanError with the daemon's own words where it could not.
+    """
+    argv = [*(command or (sys.executable, "-I", "-m", "coachmand")), "--check"]
+    read_end, write_end = os.pipe()
+    with open(read_end, "rb", buffering=0) as said:
+        try:
+            pid = os.posix_spawn(
+                argv[0],
+                argv,
+                for_daemon(env),
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, write_end, 1),
+                    (os.POSIX_SPAWN_DUP2, write_end, 2),
+                ],
+            )
+        except OSError as error:
+            raise _unchecked(str(error)) from None
+        finally:
+            os.close(write_end)
+        words = _all_of(said, pid, time.monotonic() + timeout_s)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code == 0:
+        return
+    for word in reversed(words):
+        if refused := _error_in(word):
+            raise _refusal({"exit": code, **refused}, "nothing was stopped")
+    raise _unchecked(words[-1] if words else "it gave no reason")
+
+
+def _all_of(said: "FileIO", pid: int, deadline: float) -> list[str]:
+    """The lines that a process prints until it ends, which is enforced at ``deadline``."""
+    import select
+    import signal
+
+    poll = select.poll()
+    poll.register(said, select.POLLIN)
+    heard = b""
+    while poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+        if not (data := said.read(4096)):
+            break
+        heard += data
+    else:
+        os.kill(pid, signal.SIGKILL)
+    return [line for line in heard.decode("utf-8", "replace").splitlines() if line.strip()]
+
+
+def _error_in(line: str) -> "dict[str, Any] | None":
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return None
+    error = document.get("error") if isinstance(document, dict) else None
+    return error if isinstance(error, dict) else None
+
+
+def _unchecked(cause: str) -> CoachmanError:
+    return CoachmanError(
+        f"cannot check the daemon: {cause}",
+        hint="nothing was stopped; `coachman daemon stop` and `start` do not check",
+    )
 
 
 def probe_unix_socket(directory: str) -> None:
@@ -182,11 +254,16 @@ def _converge(error: "dict[str, Any]", path: str, deadline: float, log: str) -> 
             time.sleep(_POLL_S)
         else:
             return {"ready": True, "socket": path, "pid": None}
+    raise _refusal(error, f"its log is {log}")
+
+
+def _refusal(error: "dict[str, Any]", hint: str) -> CoachmanError:
+    """The daemon's own words; ``hint`` is for when it gave none."""
     exit_code = error.get("exit")
-    raise CoachmanError(
+    return CoachmanError(
         str(error.get("message") or "cannot start the daemon: it gave no reason"),
         name=str(error.get("name") or "DaemonNotRunning"),
-        hint=error.get("hint") or f"its log is {log}",
+        hint=error.get("hint") or hint,
         exit_code=exit_code if isinstance(exit_code, int) else EXIT_NO_DAEMON,
     )
 

@@ -62,12 +62,7 @@ def with_short_path(path: str, use: "Any") -> None:
 
 def _connect_error(path: str, error: OSError) -> CoachmanError:
     if error.errno in _NOBODY_LISTENS:
-        return DaemonNotRunning(
-            f"cannot connect: no daemon listens on {path}",
-            hint="verbs that start work start one; so does `coachman daemon start`",
-            retryable=True,
-            next=[["coachman", "daemon", "start"]],
-        )
+        return _nobody(path)
     if error.errno in (errno.EPERM, errno.EAFNOSUPPORT):
         return CoachmanError(
             f"cannot connect to {path}: the sandbox around this process blocks Unix sockets",
@@ -78,6 +73,24 @@ def _connect_error(path: str, error: OSError) -> CoachmanError:
         f"cannot connect to {path}: {os.strerror(error.errno) if error.errno else error}",
         name="Denied" if error.errno == errno.EACCES else "InternalError",
         hint="the socket must belong to you; COACHMAN_SOCKET or --socket names another",
+    )
+
+
+def _nobody(path: str) -> DaemonNotRunning:
+    """Nobody listens; what helps depends on who chose the path."""
+    from .autostart import may_start
+    from .paths import socket_path
+
+    start = ["coachman", "daemon", "start"]
+    unnamed = {name: value for name, value in os.environ.items() if name != "COACHMAN_SOCKET"}
+    if path != socket_path(unnamed):
+        hint, steps = "its path was chosen: start the daemon that is to listen there", []
+    elif may_start(unnamed):
+        hint, steps = "verbs that start work start one; so does `coachman daemon start`", [start]
+    else:
+        hint, steps = "COACHMAN_AUTOSTART is off; `coachman daemon start` starts one", [start]
+    return DaemonNotRunning(
+        f"cannot connect: no daemon listens on {path}", hint=hint, retryable=True, next=steps
     )
 
 

@@ -70,9 +70,13 @@ class DaemonMethods(Noun):
 class AgentMethods(Noun):
     """The agents that can be run."""
 
-    def list(self, agent: str | None = None) -> "results.AgentPage":
-        """What is installed, and which names of the environment each agent wants."""
-        answer: results.AgentPage = self._caller.call("agent.list", _given(agent=agent))
+    def list(self, agent: str | None = None, *, path: str | None = None) -> "results.AgentPage":
+        """What is installed, and which names of the environment each agent wants.
+
+        ``path`` is the PATH to look on, by default the daemon's.
+        """
+        params = _given(agent=agent, path=path)
+        answer: results.AgentPage = self._caller.call("agent.list", params)
         return answer
 
 

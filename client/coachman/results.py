@@ -92,6 +92,8 @@ class RunSummary(TypedDict):
     changes: Changes | None
     attention: Attention | None
     labels: dict[str, str]
+    title: NotRequired[str | None]
+    error: NotRequired[str | None]
     repo: str | None
     dir: str | None
     profile: str
@@ -120,6 +122,7 @@ class RunDetails(RunSummary):
     worktree: str
     evidence_dir: str
     session: str | None
+    prompt: NotRequired[str]
     result: NotRequired["RunResult | None"]
 
 
@@ -148,6 +151,7 @@ class RunResult(TypedDict, total=False):
     final_path: str
     changed_files: list[dict[str, Any]]
     artifacts: list[dict[str, Any]]
+    permissions_decided: dict[str, int]
     worktree: str
     evidence_dir: str
     warnings: list[str]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ import pytest
 from client_daemon import FakeDaemon, coachman, environment
 from client_samples import AGENTS, started
 from coachman import CoachmanError, DaemonNotRunning
-from coachman.autostart import may_start, start_daemon
+from coachman.autostart import check_daemon, may_start, start_daemon
+from daemon_process import BIN
 
 # Says what it was given in a file, and on the ready descriptor what the test wants.
 STARTED = """
@@ -197,6 +199,58 @@ def test_daemon_stop_says_what_goes_on(state_dir: Path) -> None:
     assert done.returncode == 0
     assert "1 going on without it: k7q3x" in done.stdout
     assert daemon.params("daemon.shutdown") == [{"mode": "detach"}]
+
+
+def test_stopping_nothing_is_no_error(state_dir: Path) -> None:
+    """Without a daemon `daemon stop` has nothing to do, and says so."""
+    people, program = (coachman(state_dir, "daemon", "stop", *words) for words in ([], ["--json"]))
+
+    assert (people.returncode, people.stdout, people.stderr) == (0, "no daemon runs\n", "")
+    assert (program.returncode, json.loads(program.stdout)) == (
+        0,
+        {"mode": "detach", "going_on": [], "stopped": False},
+    )
+
+
+def checking(code: int, said: str) -> list[str]:
+    """A daemon that was asked with --check alone whether it could start."""
+    script = (
+        "import sys; assert sys.argv[2:] == ['--check']; print(sys.argv[1]);"
+        f" print('why', file=sys.stderr); sys.exit({code})"
+    )
+    return [sys.executable, "-I", "-S", "-c", script, said]
+
+
+def test_a_daemon_is_asked_whether_it_could_start(env: dict[str, str]) -> None:
+    """A refusal comes in the daemon's words; one without words says what it left behind."""
+    why = {"name": "Configuration", "message": "cannot read: line 3", "hint": "h", "exit": 78}
+    check_daemon(env, command=checking(0, ""))
+    with pytest.raises(CoachmanError, match="cannot read: line 3") as caught:
+        check_daemon(env, command=checking(78, json.dumps({"error": why})))
+    with pytest.raises(CoachmanError, match="cannot check the daemon: why"):
+        check_daemon(env, command=checking(2, ""))
+    silent = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
+    with pytest.raises(CoachmanError, match="cannot check the daemon"):
+        check_daemon(env, command=silent, timeout_s=0.3)
+
+    assert (caught.value.name, caught.value.exit_code) == ("Configuration", 78)
+
+
+def test_a_broken_configuration_spares_the_daemon_that_runs(state_dir: Path) -> None:
+    """`daemon restart` asks before it stops anything."""
+    (state_dir / "config.toml").write_text("nonsense = [")
+    with FakeDaemon(state_dir / "control.sock", {}) as daemon:
+        done = subprocess.run(
+            [BIN / "coachman", "daemon", "restart"],
+            env=environment(state_dir, COACHMAN_CONFIG=str(state_dir / "config.toml")),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 78
+    assert str(state_dir / "config.toml") in done.stderr
+    assert daemon.requests == []
 
 
 def _leave(path: Path, params: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coachman import UsageError
-from coachman.cli.durations import clock, coarse, seconds, since_ms, spoken
+from coachman.cli.durations import clock, coarse, seconds, since_ms, some_seconds, spoken
 
 DAY_S = 86_400
 
@@ -55,11 +55,18 @@ def test_since_is_a_duration_ago_or_a_time() -> None:
     """A duration counts back from now; an ISO time is itself."""
     assert abs(since_ms("30m") - (time.time() - 1800) * 1000) < 60_000
     assert since_ms("2026-11-29T22:04+00:00") == 1_795_989_840_000
-    with pytest.raises(UsageError, match="neither a duration nor a time"):
-        since_ms("2026-99-99")
+    for neither in ("2026-99-99", "yesterday", ""):
+        with pytest.raises(UsageError, match="neither a duration nor a time"):
+            since_ms(neither)
 
 
-def test_a_moment_of_another_day_has_its_date() -> None:
-    """Today's moments have the time of day only."""
-    assert len(clock(int(time.time() * 1000))) == 5
-    assert clock(0).startswith(("1970-01-01", "1969-12-31"))
+def test_no_time_at_all_is_refused_where_some_is_needed() -> None:
+    """A run that may last no time would be over before it began."""
+    assert some_seconds("1", "run") == 1
+    with pytest.raises(UsageError, match="cannot run --timeout: '0s' leaves no time"):
+        some_seconds("0s", "run --timeout")
+
+
+def test_a_moment_has_its_date_and_its_seconds() -> None:
+    """A run's times are told apart on any day and within a minute."""
+    assert clock(0) == time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(0))

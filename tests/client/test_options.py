@@ -73,10 +73,34 @@ def test_an_unknown_option_names_what_is_near() -> None:
     assert str(caught.value.hint).startswith("near it: --label")
 
 
-def test_nearest_gives_three_names() -> None:
-    """However far off a word is, three names are near it."""
-    assert len(nearest("zzz", sorted(VERBS))) == 3
-    assert nearest("lits", sorted(VERBS))[0] == "list"
+def test_only_what_may_have_been_meant_is_near() -> None:
+    """A slip finds its name; another word finds none, however many letters they share."""
+    assert nearest("lits", sorted(VERBS)) == ["list"]
+    assert nearest("cancle", sorted(VERBS)) == ["cancel"]
+    assert nearest("nope", sorted(VERBS)) == []
+
+
+def test_surplus_words_get_the_advice_that_fits() -> None:
+    """Only a verb that takes a text says that what belongs together is quoted."""
+    for verb, quoted in (("run", True), ("log", False)):
+        with pytest.raises(UsageError, match="one operand too many") as caught:
+            parse(_load(verb).COMMAND, ["one", "two"])
+        assert ("quote" in str(caught.value.hint)) is quoted
+        assert f"usage: coachman {verb}" in str(caught.value.hint)
+
+
+def test_an_option_without_help_is_not_told_of() -> None:
+    """What is kept for later versions is taken, and not in the help."""
+    command = _load("run").COMMAND
+
+    assert parse(command, ["--tied", "p"]).has("tied")
+    assert "tied" not in command.help() + str(command.document())
+
+
+def test_no_things_are_too_few() -> None:
+    """Where a number of things is asked for, 0 is refused."""
+    with pytest.raises(UsageError, match="cannot read --coat: 0 is too few"):
+        parse(COMMAND, ["north", "--coat", "0"]).count("coat")
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))

@@ -174,6 +174,9 @@ def test_a_prompt_has_exactly_one_source(state_dir: Path, words: list[str], stdi
         (["a", "-l", "x"], "KEY=VALUE"),
         (["a", "--"], "no program"),
         (["--tied", "a"], "this version always detaches"),
+        (["-a", "command", "a"], "write it behind two dashes: coachman run -- PROGRAM"),
+        (["a", "--timeout", "0"], "cannot run --timeout: '0' leaves no time"),
+        (["a", "--permission-timeout", "0m"], "leaves no time"),
     ],
 )
 def test_a_senseless_start_is_refused_before_anything_is_sent(
@@ -196,14 +199,15 @@ def test_words_behind_dashes_are_a_program(state_dir: Path) -> None:
 
 
 def test_what_is_left_out_is_said(state_dir: Path) -> None:
-    """Uncommitted changes, a continued task and warnings stand in the header."""
-    more = {"continuing": 2, "uncommitted_left_out": 3, "warnings": ["submodules stay empty"]}
+    """A continued task and the daemon's warnings stand in the header, each once."""
+    left_out = "1 uncommitted change is not in the base"
+    more = {"continuing": 2, "uncommitted_left_out": 1, "warnings": [left_out, "no submodules"]}
     with daemon_at(state_dir, run__start=started(**more)):
         done = coachman(state_dir, "run", "-d", "fix it")
 
     assert "continuing task parser (2 earlier runs)" in done.stdout
-    assert "warning: 3 uncommitted changes are not in the base" in done.stdout
-    assert "warning: submodules stay empty" in done.stdout
+    assert done.stdout.count("uncommitted") == 1
+    assert f"  warning: {left_out}\n  warning: no submodules\n" in done.stdout
 
 
 def test_sigint_without_a_terminal_cancels(state_dir: Path) -> None:
@@ -263,16 +267,37 @@ def test_without_a_terminal_a_question_is_pointed_out(state_dir: Path) -> None:
 
 
 def test_what_policy_answers_is_shown_and_not_asked(state_dir: Path) -> None:
-    """Where permissions are allowed, the question and its answer are shown, and no choices."""
+    """What policy answers is one line; what it cannot answer is a question with its choices."""
     question = {k: permission()[k] for k in ("request", "question", "tool", "options")}
     policy = {"request": "p1", "kind": "allow_once", "by": {"resolver": "policy"}}
     events = numbered(
         {"type": "permission.requested", **question}, {"type": "permission.resolved", **policy}
     )
+    left_open = numbered(
+        {"type": "permission.requested", **question},
+        {"type": "run.state", "to": "waiting", "reason": "permission"},
+        {"type": "permission.resolved", **policy, "by": {"resolver": "client", "user": "ann"}},
+    )
     with daemon_at(state_dir, event__subscribe=streaming(events)):
         done = coachman(state_dir, "run", "fix it")
+    with daemon_at(state_dir, event__subscribe=streaming(left_open)):
+        waited = coachman(state_dir, "run", "fix it")
 
-    assert "  ? Bash: npm i left-pad\n  = allow once, by policy\n" in done.stderr
+    assert "  = allowed by policy: Bash: npm i left-pad\n" in done.stderr
+    assert "  ? " not in done.stderr
+    assert (
+        "  ? Bash: npm i left-pad\n"
+        "    1 Allow once, 2 Allow always, 3 Reject: coachman answer k7q3x …\n"
+        "  = allow once, by ann\n"
+    ) in waited.stderr
+
+
+def test_a_repeated_request_key_is_said(state_dir: Path) -> None:
+    """A start that found its run there already says so."""
+    with daemon_at(state_dir, run__start=started(new=False)):
+        done = coachman(state_dir, "run", "-d", "--request-key", "k", "fix it")
+
+    assert done.stdout.startswith("k7q3x, already started: demo, task parser\n")
 
 
 def test_a_result_that_is_late_is_waited_for(state_dir: Path) -> None:

@@ -1,5 +1,6 @@
 """``coachman agents``: the agents that can be run."""
 
+from ..environment import carried
 from ..wire import EXIT_OK
 from .options import Command
 from .render import NOTHING, joined, table
@@ -20,7 +21,8 @@ _COLUMNS = ("AGENT", "INSTALLED", "VERSION", "PATH")
 def main(console: "Console", arguments: "Arguments") -> int:
     """Print a table, or one agent's facts."""
     named = arguments.operands[0] if arguments.operands else None
-    page = console.client().agent.list(named)
+    # The caller's PATH, so that what is shown is what `run` would find.
+    page = console.client().agent.list(named, path=carried(console.env, ()).get("PATH"))
     if console.json:
         console.document(page)
     elif console.quiet:
@@ -46,13 +48,15 @@ def _row(agent: "Agent") -> list[str]:
 
 
 def _print(console: "Console", agent: "Agent") -> None:
+    credentials = agent.get("credentials") or []
+    others = [name for name in agent.get("environment") or () if name not in credentials]
     facts = {
         "agent": f"{visible(agent['name'])} ({visible(agent.get('title') or agent['name'])})",
         "installed": "yes" if agent.get("installed") else "no",
         "path": visible(agent.get("path") or ""),
         "version": visible(agent.get("version") or ""),
-        "environment": visible(", ".join(agent.get("environment") or ())),
-        "credentials": visible(", ".join(agent.get("credentials") or ())),
+        "environment": visible(", ".join(others)),
+        "credentials": visible(", ".join(credentials)),
         "efforts": visible(", ".join(agent.get("efforts") or ())),
         "model": "can be chosen" if agent.get("takes_model") else "is its own",
         "resumes": "yes" if agent.get("resumes") else "no",

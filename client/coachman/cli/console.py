@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CLIENT_NAME = "coachman"
+HANDLE_CHARACTERS = 5
+# A run's id is its date, its time of day and its handle: 261129-220417-k7q3x.
+_ID_DIGITS = 6
 _COLORS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -116,8 +119,17 @@ def failure_text(error: CoachmanError) -> str:
     if error.retry_after_s is not None:
         lines.append(f"  try again in {error.retry_after_s:g} s")
     if error.next:
-        lines.append("  next: " + "; ".join(command(argv) for argv in error.next))
+        steps = [command([_handle(word) for word in argv]) for argv in error.next]
+        lines.append("  next: " + "; ".join(steps))
     return "\n".join(lines)
+
+
+def _handle(word: str) -> str:
+    """A run's id as its handle, which is what people read everywhere else; other words as is."""
+    date, _, rest = word.partition("-")
+    clock, _, handle = rest.partition("-")
+    is_run = date.isdigit() and clock.isdigit() and len(date) == len(clock) == _ID_DIGITS
+    return handle if is_run and len(handle) == HANDLE_CHARACTERS else word
 
 
 def command(argv: "list[str]") -> str:

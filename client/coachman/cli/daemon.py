@@ -7,7 +7,7 @@ from ..client import connect
 from ..errors import CoachmanError, ConnectionLostError, DaemonNotRunning, UsageError
 from ..paths import state_dir
 from ..wire import EXIT_OK
-from .options import Command, Option, nearest
+from .options import Command, Option
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -44,12 +44,12 @@ def main(console: "Console", arguments: "Arguments") -> int:
         case "stop":
             return _stop(console, mode)
         case "restart":
-            _leave(console, mode, missing_ok=True)
-            return _start(console)
+            return _restart(console, mode)
         case "logs":
-            return _logs(console, arguments.integer("lines") or LOG_LINES)
-    near = nearest(action, ["start", "stop", "restart", "logs"], 1)
-    raise UsageError(f"cannot daemon {action!r}: say {near[0]}", hint=f"usage: {COMMAND.usage}")
+            return _logs(console, arguments.count("lines") or LOG_LINES)
+    raise UsageError(
+        f"cannot daemon {action!r}: {COMMAND.missing}", hint=f"usage: coachman {COMMAND.usage}"
+    )
 
 
 def _start(console: "Console") -> int:
@@ -71,6 +71,16 @@ def _start(console: "Console") -> int:
     return EXIT_OK
 
 
+def _restart(console: "Console", mode: str) -> int:
+    from ..autostart import check_daemon
+
+    _refuse_socket(console, "restart")
+    # The one that runs is worth more than one that cannot start.
+    check_daemon(console.env)
+    _leave(console, mode)
+    return _start(console)
+
+
 def _refuse_socket(console: "Console", action: str) -> None:
     if console.socket or console.env.get("COACHMAN_SOCKET"):
         raise UsageError(
@@ -81,10 +91,13 @@ def _refuse_socket(console: "Console", action: str) -> None:
 
 def _stop(console: "Console", mode: str) -> int:
     left = _leave(console, mode)
-    assert left is not None
     if console.json:
-        console.document(left)
-    elif not console.quiet:
+        console.document(left or {"mode": mode, "going_on": [], "stopped": False})
+    elif console.quiet:
+        pass
+    elif left is None:
+        console.line("no daemon runs")
+    else:
         going_on = [visible(handle) for handle in left["going_on"]]
         console.line("the daemon stopped")
         if going_on:
@@ -93,14 +106,12 @@ def _stop(console: "Console", mode: str) -> int:
     return EXIT_OK
 
 
-def _leave(console: "Console", mode: str, *, missing_ok: bool = False) -> "Any":
-    """Shut the daemon down and wait until it is gone."""
+def _leave(console: "Console", mode: str) -> "Any":
+    """Shut the daemon down and wait until it is gone; None where there is none."""
     try:
         client = connect(console.socket)
     except DaemonNotRunning:
-        if missing_ok:
-            return None
-        raise
+        return None
     with client:
         pid = client.daemon.status()["pid"]
         # Draining lasts as long as the turns do.

@@ -34,6 +34,11 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Print the patch; with --json one page of it."""
     if arguments.has("stat") and arguments.has("names"):
         raise UsageError("cannot diff: --stat and --names exclude each other")
+    if not console.json and (arguments.has("offset") or arguments.has("limit")):
+        raise UsageError(
+            "cannot diff: --offset and --limit are for --json", hint="without it all is printed"
+        )
+    offset, limit = arguments.integer("offset"), arguments.count("limit")
     client = console.client()
     named = arguments.operands[0] if arguments.operands else "@"
     query: dict[str, Any] = {
@@ -42,9 +47,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
         "names": arguments.has("names") or None,
         "dir": console.directory,
     }
-    page = client.run.diff(
-        offset=arguments.integer("offset"), limit=arguments.integer("limit"), **query
-    )
+    page = client.run.diff(offset=offset, limit=limit, **query)
     if console.json:
         console.document(page)
     elif arguments.has("stat") or arguments.has("names"):

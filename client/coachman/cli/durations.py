@@ -27,6 +27,14 @@ def seconds(text: str, what: str = "read the duration") -> float:
     return float(total)
 
 
+def some_seconds(text: str, what: str) -> float:
+    """As ``seconds``, and more than none."""
+    duration_s = seconds(text, what)
+    if not duration_s:
+        raise UsageError(f"cannot {what}: {text!r} leaves no time", hint=f"write {_SAMPLES}")
+    return duration_s
+
+
 def _not_a_duration(text: str, what: str) -> UsageError:
     return UsageError(f"cannot {what}: {text!r} is not a duration", hint=f"write {_SAMPLES}")
 
@@ -57,8 +65,10 @@ def coarse(duration_s: float) -> str:
 
 def since_ms(text: str) -> int:
     """A time as milliseconds since the epoch: ``30m`` ago, or ISO 8601 (local unless it says)."""
-    if "-" not in text:
-        return int((time.time() - seconds(text, "read --since")) * 1000)
+    try:
+        return int((time.time() - seconds(text)) * 1000)
+    except UsageError:
+        pass
     from datetime import datetime
 
     try:
@@ -71,7 +81,5 @@ def since_ms(text: str) -> int:
 
 
 def clock(at_ms: int) -> str:
-    """A moment as local time of day, with the date when it is not today."""
-    moment, today = time.localtime(at_ms / 1000), time.localtime()
-    same_day = moment[:3] == today[:3]
-    return time.strftime("%H:%M" if same_day else "%Y-%m-%d %H:%M", moment)
+    """A moment as local date and time of day."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1000))

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import sys
+import time
 
 from ..errors import CoachmanError
 from ..wire import EXIT_CANCELLED, EXIT_STILL_RUNNING, exit_of_result
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from .console import Console
 
 _RESULT_TIMEOUT_S = 30.0
+# An agent that was asked and is silent for so long may be waiting for a model.
+SILENCE_S = 5.0
+# What tells of the talk with the agent, and not what it says.
+_NO_WORD = frozenset({"agent.input", "agent.session", "agent.status", "agent.commands"})
+_WORDS = ("agent.", "tool.", "permission.", "turn.ended", "run.")
 
 
 class Interrupts:
@@ -78,6 +84,8 @@ class Foreground:
         self._progress = Progress(console, answerable=self._asking)
         self._questions = Questions(client, self._progress)
         self._cancelling = False
+        # When to say that the agent is silent; None while there is no reason to.
+        self._silent_at: float | None = None
 
     def __repr__(self) -> str:
         return f"<Foreground {self._run}>"
@@ -123,12 +131,27 @@ class Foreground:
         poll.register(interrupts.fileno(), select.POLLIN)
         if asking:
             poll.register(self._questions.fileno(), select.POLLIN)
-        ready = {fd for fd, _ in poll.poll()}
+        ready = {fd for fd, _ in poll.poll(self._patience_ms())}
+        if not ready:
+            self._silent_at = None
+            self._progress.line("  … no word from the agent yet")
         if stream.fileno() in ready:
             return stream.read(0)
         if asking and self._questions.fileno() in ready:
             self._questions.typed()
         return None
+
+    def _patience_ms(self) -> float | None:
+        if self._silent_at is None:
+            return None
+        return max(0.0, self._silent_at - time.monotonic()) * 1000
+
+    def _listen(self, kind: str) -> None:
+        """From the first turn to the agent's first word, silence is measured."""
+        if kind == "turn.started":
+            self._silent_at = time.monotonic() + SILENCE_S
+        elif kind.startswith(_WORDS) and kind not in _NO_WORD:
+            self._silent_at = None
 
     def _interrupted(self, interrupts: Interrupts) -> None:
         interrupts.raising = True
@@ -152,6 +175,7 @@ class Foreground:
             if kind == "permission.requested" and self._asking:
                 self._console.note(f"{self._handle} needs you: coachman permissions {self._handle}")
             return
+        self._listen(kind)
         if kind == "permission.resolved" and self._inline:
             self._questions.resolved(event)
             return
@@ -171,9 +195,15 @@ class Foreground:
 
     def _print_message(self, result: "RunResult") -> None:
         message = result.get("final_message") or ""
-        seen = self._progress.last_message_shown and sys.stdout.isatty() and sys.stderr.isatty()
-        if message and not seen:
+        if message and not (self._progress.last_message_shown and _one_place()):
             self._console.line(visible(message, lines=True).rstrip("\n"))
+
+
+def _one_place() -> bool:
+    """Whether stdout and stderr end up before the same eyes: a terminal, or one file."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        return True
+    return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
 
 
 def input_line(prompt: str) -> str:

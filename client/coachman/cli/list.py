@@ -4,6 +4,7 @@ import time
 
 from ..errors import DaemonNotRunning, UsageError
 from ..wire import EXIT_OK, OUTCOMES, RUN_STATES
+from .console import command
 from .durations import since_ms
 from .options import Command, Option
 from .render import RUN_COLUMNS, RUN_NUMBERS, joined, run_row, state_color, table
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from .console import Console
     from .options import Arguments
 
+PAGE_ROWS = 1000
+# Options that leave out no run.
+_ANY_PAGE = frozenset(("color", "socket", "directory", "no-input"))
 COMMAND = Command(
     "list [OPTIONS]",
     "List the living runs and those of the last 12 hours, what needs attention first.\n"
@@ -39,8 +43,9 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Print a page of runs."""
     filters = _filters(console, arguments)
     stale = False
+    page: Mapping[str, Any]
     try:
-        page: Mapping[str, Any] = console.client().run.list(**filters)
+        page = _page(console, filters)
     except DaemonNotRunning:
         from .offline import read_page
 
@@ -53,10 +58,25 @@ def main(console: "Console", arguments: "Arguments") -> int:
         for run in page["runs"]:
             console.line(visible(run.get("handle")))
     else:
-        _print(console, page)
+        _print(console, page, arguments)
         if stale:
             console.note("no daemon is running: read from its files, and maybe stale")
     return EXIT_OK
+
+
+def _page(console: "Console", filters: "dict[str, Any]") -> "Mapping[str, Any]":
+    """One page, or with ``all`` and no limit every page as one."""
+    client = console.client()
+    if not filters["all"] or filters["limit"] or filters["cursor"]:
+        return client.run.list(**filters)
+    runs: list[Mapping[str, Any]] = []
+    cursor = None
+    while True:
+        page = client.run.list(**{**filters, "limit": PAGE_ROWS, "cursor": cursor})
+        runs += page["runs"]
+        cursor = page.get("next_cursor")
+        if not cursor:
+            return {**page, "runs": runs, "older": 0}
 
 
 def _filters(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
@@ -73,7 +93,7 @@ def _filters(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "since": since_ms(since) if since is not None else None,
         "attention": True if arguments.has("attention") else None,
         "all": True if arguments.has("all") else None,
-        "limit": arguments.integer("limit"),
+        "limit": arguments.count("limit"),
         "cursor": arguments.text("cursor"),
     }
 
@@ -85,7 +105,7 @@ def _known(what: str, words: list[str] | None, names: tuple[str, ...]) -> list[s
     return words
 
 
-def _print(console: "Console", page: "Mapping[str, Any]") -> None:
+def _print(console: "Console", page: "Mapping[str, Any]", arguments: "Arguments") -> None:
     now_s = time.time()
     runs = sorted(page["runs"], key=lambda run: not run.get("attention"))
     if runs:
@@ -96,17 +116,32 @@ def _print(console: "Console", page: "Mapping[str, Any]") -> None:
             if (color := state_color(run)) is not None:
                 cells[3] = console.paint(cells[3], color)
             console.line(joined(cells))
-    if footer := _footer(page, runs):
+    if footer := _footer(page, runs, arguments):
         console.line(footer)
 
 
-def _footer(page: "Mapping[str, Any]", runs: "list[Mapping[str, Any]]") -> str:
+def _footer(
+    page: "Mapping[str, Any]", runs: "list[Mapping[str, Any]]", arguments: "Arguments"
+) -> str:
     waiting = sum(bool(run.get("attention")) for run in runs)
     parts = [] if runs else ["no runs"]
     if waiting:
-        parts.append("1 needs a look" if waiting == 1 else f"{waiting} need a look")
-    if page.get("older"):
-        parts.append(f"{page['older']} older: coachman list -a")
+        parts.append("1 needs you" if waiting == 1 else f"{waiting} need you")
+    narrowed = [name for name in arguments.names() if name not in _ANY_PAGE]
     if page.get("next_cursor"):
-        parts.append(f"more: coachman list --cursor {visible(page['next_cursor'])}")
+        again = command(["coachman", "list", *_repeated(arguments), str(page["next_cursor"])])
+        parts.append(f"more: {again}")
+    # The count is of all runs: with a filter it would tell of others.
+    elif page.get("older") and not narrowed:
+        parts.append(f"{page['older']} older: coachman list -a")
     return " · ".join(parts)
+
+
+def _repeated(arguments: "Arguments") -> list[str]:
+    """The words that filtered this page, and ``--cursor`` for the next one."""
+    words = []
+    for option in COMMAND.options:
+        if option.name != "cursor":
+            for value in arguments.texts(option.name):
+                words += [option.flags[-1], *([value] if option.metavar else [])]
+    return [*words, "--cursor"]

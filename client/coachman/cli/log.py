@@ -23,6 +23,7 @@ _PREFIX = {
     "tool": "  > ",
     "state": "  [",
     "permission": "  ? ",
+    "answer": "  = ",
     "note": "  note: ",
     "thought": "thinking: ",
     "user": "prompt: ",
@@ -36,12 +37,8 @@ def main(console: "Console", arguments: "Arguments") -> int:
         from .tail import follow
 
         return follow(console, run, after_seq=None)
-    page = console.client().run.log(
-        run,
-        lines=arguments.integer("lines"),
-        cursor=arguments.integer("cursor"),
-        dir=console.directory,
-    )
+    lines, cursor = arguments.count("lines"), arguments.integer("cursor")
+    page = console.client().run.log(run, lines=lines, cursor=cursor, dir=console.directory)
     if console.json:
         console.document(page)
         return EXIT_OK

@@ -39,7 +39,12 @@ ALIASES = {
     "stop": "cancel",
 }
 EXIT_BROKEN_PIPE = 141
-_TOP = Command("[OPTIONS] VERB …", "Run coding agents, each in its own worktree and sandbox.")
+_TOP = Command(
+    "VERB … [OPTIONS]",
+    "Run coding agents, each in its own worktree and sandbox.",
+    operands=(0, None),
+    verb="read the command line",
+)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -75,12 +80,13 @@ def _run(words: list[str]) -> int:
     try:
         verb, rest = _verb(words)
         if verb is None:
-            return _overview(EXIT_OK if rest else EXIT_USAGE)
+            console = _bare_console(words)
+            return _overview(console, wanted=bool(rest))
         module = _load(verb)
         arguments = parse(module.COMMAND, rest)
         if arguments.has("help"):
-            sys.stdout.write(module.COMMAND.help() + "\n")
-            return EXIT_OK
+            console = _bare_console(words)
+            return _help(console, module.COMMAND)
         console = Console(arguments, os.environ)
         code: int = module.main(console, arguments)
         return code
@@ -108,7 +114,8 @@ def _verb(words: list[str]) -> tuple[str | None, list[str]]:
     name = top.operands[0]
     before = words[: len(words) - len(top.operands)]
     if name == "help":
-        return (top.operands[1], ["--help"]) if top.operands[1:] else (None, ["help"])
+        topic = parse(_TOP, [*before, *top.operands[1:]]).operands
+        return (ALIASES.get(topic[0], topic[0]), ["--help"]) if topic else (None, ["help"])
     return ALIASES.get(name, name), before + top.operands[1:]
 
 
@@ -117,7 +124,7 @@ def _load(verb: str) -> "ModuleType":
         near = nearest(verb, sorted(VERBS))
         raise UsageError(
             f"cannot {verb}: there is no such verb",
-            hint=f"near it: {', '.join(near)}",
+            hint=f"near it: {', '.join(near)}" if near else None,
             next=[["coachman", "--help"]],
         )
     from importlib import import_module
@@ -125,11 +132,27 @@ def _load(verb: str) -> "ModuleType":
     return import_module(f"coachman.cli.{verb}")
 
 
-def _overview(code: int) -> int:
+def _overview(console: Console, *, wanted: bool) -> int:
+    """The verbs: as an answer to ``--help``, else as what to say instead of nothing."""
+    if console.json and not wanted:
+        raise UsageError(
+            "cannot read the command line: it has no verb", next=[["coachman", "--help"]]
+        )
+    if console.json:
+        console.document({"usage": f"coachman {_TOP.usage}", "verbs": VERBS, "aliases": ALIASES})
+        return EXIT_OK
     lines = ["usage: coachman VERB …   (coachman VERB --help tells more)", ""]
     lines += [f"  {verb:<12} {summary}" for verb, summary in VERBS.items()]
-    (sys.stdout if code == EXIT_OK else sys.stderr).write("\n".join(lines) + "\n")
-    return code
+    (sys.stdout if wanted else sys.stderr).write("\n".join(lines) + "\n")
+    return EXIT_OK if wanted else EXIT_USAGE
+
+
+def _help(console: Console, command: Command) -> int:
+    if console.json:
+        console.document(command.document())
+    else:
+        console.line(command.help())
+    return EXIT_OK
 
 
 def _bare_console(words: list[str]) -> Console:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 
 from ..paths import state_dir
@@ -44,7 +45,7 @@ def read_page(env: "Mapping[str, str]", filters: "Mapping[str, Any]") -> "dict[s
     """A page like `run.list` gives; filters other than attention and labels apply."""
     state = state_dir(env)
     living = set(_names(state, "live"))
-    limit = filters.get("limit") or LIST_ROWS
+    limit = filters.get("limit") or (sys.maxsize if filters.get("all") else LIST_ROWS)
     rows: list[dict[str, Any]] = []
     older = 0
     for run in sorted(_names(state, "runs"), reverse=True):

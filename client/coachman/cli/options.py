@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _HELP_COLUMN = 28
+# Below this difflib pairs words that share a few letters and no meaning.
+_LIKENESS = 0.65
 
 
 class Option:
     """One option: ``flags`` as they are typed, ``metavar`` None for a switch.
 
     Its name in ``Arguments`` is the long flag without dashes. ``repeat`` allows
-    it more than once.
+    it more than once. One without ``help`` is taken and not told of.
     """
 
     __slots__ = ("flags", "help", "metavar", "name", "repeat")
@@ -46,10 +48,21 @@ class Command:
     """A verb's command line: its usage, what it does, options, operands.
 
     ``operands`` is (least, most), most None for any number; ``missing`` says what
-    to name when there are too few. ``trailing`` allows words after ``--``.
+    to name when there are too few, ``surplus`` what to do when there are too many.
+    ``trailing`` allows words after ``--``. ``verb`` is what errors say cannot be
+    done (default: the first word of the usage).
     """
 
-    __slots__ = ("missing", "operands", "options", "summary", "trailing", "usage")
+    __slots__ = (
+        "missing",
+        "operands",
+        "options",
+        "summary",
+        "surplus",
+        "trailing",
+        "usage",
+        "verb",
+    )
 
     def __init__(
         self,
@@ -58,27 +71,38 @@ class Command:
         *options: Option,
         operands: tuple[int, int | None] = (0, 0),
         missing: str = "",
+        surplus: str = "",
         trailing: bool = False,
+        verb: str = "",
     ) -> None:
         self.usage = usage
         self.summary = summary
         self.options = (*options, *COMMON)
         self.operands = operands
         self.missing = missing
+        self.surplus = surplus
         self.trailing = trailing
-
-    @property
-    def verb(self) -> str:
-        return self.usage.split()[0]
+        self.verb = verb or usage.partition(" ")[0]
 
     def help(self) -> str:
         """The text of ``coachman VERB --help``."""
         lines = [f"usage: coachman {self.usage}", "", self.summary, "", "options:"]
-        for option in self.options:
+        for option in self._told():
             flags = ", ".join(option.flags) + (f" {option.metavar}" if option.metavar else "")
             gap = " " if len(flags) < _HELP_COLUMN - 2 else "\n" + " " * (_HELP_COLUMN + 1)
             lines.append(f"  {flags:<{_HELP_COLUMN - 2}}{gap}{option.help}")
         return "\n".join(lines)
+
+    def document(self) -> dict[str, object]:
+        """The same for programs."""
+        options = [
+            {"flags": list(option.flags), "value": option.metavar, "help": option.help}
+            for option in self._told()
+        ]
+        return {"usage": f"coachman {self.usage}", "summary": self.summary, "options": options}
+
+    def _told(self) -> list[Option]:
+        return [option for option in self.options if option.help]
 
 
 class Arguments:
@@ -121,6 +145,17 @@ class Arguments:
         if not value.isascii() or not value.isdigit():
             raise UsageError(f"cannot read --{name}: {value!r} is not a whole number")
         return int(value)
+
+    def count(self, name: str) -> int | None:
+        """The option's value as a number of things, at least one."""
+        value = self.integer(name)
+        if value == 0:
+            raise UsageError(f"cannot read --{name}: 0 is too few", hint="write 1 or more")
+        return value
+
+    def names(self) -> list[str]:
+        """The options that were given."""
+        return list(self._values)
 
 
 def parse(command: Command, words: "Sequence[str]", *, leading: bool = False) -> Arguments:
@@ -191,22 +226,24 @@ def _check(command: Command, arguments: Arguments) -> None:
         )
     if most is not None and given > most:
         surplus = arguments.operands[most]
+        advice = f"{command.surplus}; " if command.surplus else ""
         raise UsageError(
             f"cannot {command.verb}: {surplus!r} is one operand too many",
-            hint=f"quote what belongs together; usage: coachman {command.usage}",
+            hint=f"{advice}usage: coachman {command.usage}",
         )
 
 
 def _unknown(command: Command, flag: str, known: dict[str, Option]) -> UsageError:
     near = nearest(flag, [name for name in known if name.startswith("--")])
+    advice = f"near it: {', '.join(near)}; " if near else ""
     return UsageError(
         f"cannot {command.verb}: there is no option {flag}",
-        hint=f"near it: {', '.join(near)}; usage: coachman {command.usage}",
+        hint=f"{advice}usage: coachman {command.usage}",
     )
 
 
-def nearest(word: str, names: "Sequence[str]", count: int = 3) -> list[str]:
-    """The ``count`` names that are most like ``word``."""
+def nearest(word: str, names: "Sequence[str]") -> list[str]:
+    """Up to three names that ``word`` may be a slip of; empty where none is like it."""
     import difflib
 
-    return difflib.get_close_matches(word, names, n=count, cutoff=0.0)
+    return difflib.get_close_matches(word, names, n=3, cutoff=_LIKENESS)

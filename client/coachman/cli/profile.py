@@ -3,7 +3,7 @@
 from ..errors import UsageError
 from ..wire import EXIT_OK
 from .console import quoted
-from .options import Command, Option, nearest
+from .options import Command, Option
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -32,8 +32,9 @@ def main(console: "Console", arguments: "Arguments") -> int:
         if not rest:
             raise UsageError("cannot explain: name a profile", hint="coachman profile list")
         return _explain(console, rest[0], arguments.text("agent"))
-    near = nearest(action, ["list", "explain"], 1)
-    raise UsageError(f"cannot profile {action!r}: say {near[0]}", hint=f"usage: {COMMAND.usage}")
+    raise UsageError(
+        f"cannot profile {action!r}: {COMMAND.missing}", hint=f"usage: coachman {COMMAND.usage}"
+    )
 
 
 def _list(console: "Console") -> int:

@@ -2,7 +2,7 @@
 
 import sys
 
-from .render import left, tool_name
+from .render import left, question, tool_name
 from .visible import cut, visible
 
 TYPE_CHECKING = False
@@ -36,7 +36,8 @@ _WHO = {
 class Progress:
     """Writes a run's events to ``stream`` (default: stderr).
 
-    ``answerable`` False says that policy answers at once, so nobody is told how to.
+    ``answerable`` False says that policy answers at once: a request is then shown with
+    its answer, on one line, and whole only where policy has none.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Progress:
         self._open: tuple[str, object] | None = None
         self._at_line_start = True
         self._tools: dict[str, str] = {}
+        self._unanswered: dict[str, Mapping[str, Any]] = {}
         self.last_message_shown = False
 
     def __repr__(self) -> str:
@@ -122,12 +124,16 @@ class Progress:
         name = visible(event.get("name") or "")
         return f"  > {title}" if not name or title.startswith(name) else f"  > {name}: {title}"
 
-    def asked(self, event: "Mapping[str, Any]") -> str:
+    def asked(self, event: "Mapping[str, Any]") -> str | None:
         """A permission request, whole: a command is judged by all of it."""
+        if not self._answerable:
+            self._unanswered[str(event.get("request"))] = event
+            return None
+        return self._question(event)
+
+    def _question(self, event: "Mapping[str, Any]") -> str:
         handle = visible(str(event.get("run"))[-5:])
         text = self._paint(f"  ? {asked_whole(event)}", "yellow")
-        if not self._answerable:
-            return text
         remaining = left(event.get("deadline"))
         choices = ", ".join(choice_names(event))
         waits = f" ({remaining})" if remaining else ""
@@ -135,7 +141,23 @@ class Progress:
 
     def answered(self, event: "Mapping[str, Any]") -> str:
         """Who settled a request, and how."""
-        return f"  = {answer_text(event)}"
+        request = self._unanswered.pop(str(event.get("request")), None)
+        if request is None:
+            return f"  = {answer_text(event)}"
+        if (event.get("by") or {}).get("resolver") != "policy":
+            return f"  ? {asked_whole(request)}\n  = {answer_text(event)}"
+        allowed = str(event.get("kind")).startswith("allow")
+        verdict = "allowed" if allowed else "denied"
+        line = f"  = {verdict} by policy: {cut(question(request), TITLE_COLUMNS)}"
+        return self._paint(line, "dim") if allowed else line
+
+    def state(self, event: "Mapping[str, Any]") -> str | None:
+        """A state worth a line; and what policy could not answer, which now waits."""
+        if event.get("to") == "waiting" and self._unanswered:
+            waiting = [self._question(request) for request in self._unanswered.values()]
+            self._unanswered.clear()
+            return "\n".join(waiting)
+        return _state(event)
 
 
 def asked_whole(request: "Mapping[str, Any]") -> str:
@@ -173,7 +195,7 @@ def resolver(by: "Any") -> str:
     return f"by {who}, pid {by['pid']}" if by.get("pid") else f"by {who}"
 
 
-def _state(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
+def _state(event: "Mapping[str, Any]") -> str | None:
     now = event.get("to")
     reason = visible(event.get("reason") or "")
     if now in _WORTH_A_LINE and (now, reason) not in _SAID_BY_OTHERS:
@@ -204,7 +226,7 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "tool.call_update": Progress.tool,
     "permission.requested": Progress.asked,
     "permission.resolved": Progress.answered,
-    "run.state": _state,
+    "run.state": Progress.state,
     "run.recovered": lambda _progress, _event: "  [recovered: the daemon is back]",
     "agent.plan": _plan,
     "agent.notice": _member("note", "text"),

@@ -31,10 +31,15 @@ def cost(usd: "Any") -> str:
 
 
 def changes(counts: "Mapping[str, Any] | None") -> str:
-    """Lines added and removed: ``+120 -14``."""
-    if not counts:
+    """Files changed, lines added and removed: ``2 files +120 -14``."""
+    if not counts or not any(counts.values()):
         return NOTHING
-    return f"+{counts.get('added', 0)} -{counts.get('removed', 0)}"
+    return f"{files(counts.get('files', 0))} +{counts.get('added', 0)} -{counts.get('removed', 0)}"
+
+
+def files(count: int) -> str:
+    """A number of files."""
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def size(count: "Any") -> str:
@@ -146,6 +151,25 @@ def joined(cells: "Sequence[str]") -> str:
     return "  ".join(cells).rstrip()
 
 
+def left_behind(result: "Mapping[str, Any]") -> list[str]:
+    """The files that a run changed and the artifacts that it made, a line each."""
+    lines = [
+        f"{_mark(change)} {visible(_path(change))}" for change in result.get("changed_files") or ()
+    ]
+    for artifact in result.get("artifacts") or ():
+        lines.append(f"artifact {visible(artifact.get('path'))} ({size(artifact.get('size'))})")
+    return lines
+
+
+def _path(change: object) -> object:
+    return change.get("path") if isinstance(change, dict) else change
+
+
+def _mark(change: object) -> str:
+    status = str(change.get("status") or "") if isinstance(change, dict) else ""
+    return visible(status[:1].upper() or "M")
+
+
 def duration_of(result: "Mapping[str, Any]") -> str:
     """How long a run took, from its start (or its creation) to its end."""
     began = result.get("started_at") or result.get("created_at")
@@ -153,11 +177,22 @@ def duration_of(result: "Mapping[str, Any]") -> str:
     return spoken((ended - began) / 1000) if began and ended else ""
 
 
-def cause(result: "Mapping[str, Any]") -> str:
-    """Why a run did not succeed, on one line; empty where nobody said."""
-    error = result.get("error")
+def error_text(error: "Any") -> str | None:
+    """What went wrong, whether it is given as text or as ``{message}``."""
     if isinstance(error, dict):
         error = error.get("message")
+    return str(error) if error else None
+
+
+def denied(result: "Mapping[str, Any]") -> str:
+    """How many requests were denied: a success may lack what they were about."""
+    count = (result.get("permissions_decided") or {}).get("denied") or 0
+    return f"{count} {'request' if count == 1 else 'requests'} denied" if count else ""
+
+
+def cause(result: "Mapping[str, Any]") -> str:
+    """Why a run did not succeed, on one line; empty where nobody said."""
+    error = error_text(result.get("error"))
     if error or result.get("outcome") == "succeeded":
         return visible(error or "")
     reason = result.get("stop_reason")
@@ -179,14 +214,15 @@ def ending(result: "Mapping[str, Any]") -> list[str]:
 
 
 def _kept(result: "Mapping[str, Any]") -> str:
-    files = result.get("changed_files") or []
+    changed = result.get("changed_files") or []
     usage, price = result.get("usage") or {}, result.get("cost") or {}
     parts = []
-    if files:
-        noun = "file" if len(files) == 1 else "files"
+    if changed:
         work = "work" if result.get("outcome") == "succeeded" else "work kept"
         named = visible(result.get("handle") or result.get("run"))
-        parts.append(f"{work}: {len(files)} {noun}, coachman diff {named}")
+        parts.append(f"{work}: {files(len(changed))}, coachman diff {named}")
+    if refused := denied(result):
+        parts.append(refused)
     if (total := usage.get("total")) is not None:
         spent = price.get("usd") if isinstance(price, dict) else None
         parts.append(f"{tokens(total)} tokens" + (f", {cost(spent)}" if spent else ""))

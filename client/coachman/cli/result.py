@@ -1,8 +1,9 @@
 """``coachman result``: how a run ended, and its final message."""
 
+from ..errors import CoachmanError
 from ..wire import exit_of_result
 from .options import Command
-from .render import ending, size
+from .render import ending, left_behind
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -22,12 +23,26 @@ COMMAND = Command(
 def main(console: "Console", arguments: "Arguments") -> int:
     """Print the result; the final message alone with -q."""
     run = arguments.operands[0] if arguments.operands else "@"
-    result = console.client().run.result(run, dir=console.directory)
+    try:
+        result = console.client().run.result(run, dir=console.directory)
+    except CoachmanError as error:
+        if error.name == "Conflict":
+            _say_what_it_waits_for(console, run, error)
+        raise
     if console.json:
         console.document(result)
     else:
         _print(console, result)
     return exit_of_result(str(result.get("outcome")), result.get("stop_reason"))
+
+
+def _say_what_it_waits_for(console: "Console", run: str, error: CoachmanError) -> None:
+    """A run that asks something does not end by being waited for."""
+    page = console.client().permission.list(run, pending=True, dir=console.directory)
+    for request in page["permissions"][:1]:
+        handle = request["handle"]
+        error.hint = f"it waits for an answer: coachman answer {handle} allow|always|deny"
+        error.next = [["coachman", "permissions", handle]]
 
 
 def _print(console: "Console", result: "RunResult") -> None:
@@ -47,21 +62,8 @@ def _print(console: "Console", result: "RunResult") -> None:
 
 
 def _left(result: "RunResult") -> list[str]:
-    lines = [
-        f"{_mark(change)} {visible(_path(change))}" for change in result.get("changed_files") or ()
-    ]
-    for artifact in result.get("artifacts") or ():
-        lines.append(f"artifact {visible(artifact.get('path'))} ({size(artifact.get('size'))})")
+    lines = left_behind(result)
     lines += [f"warning: {visible(warning)}" for warning in result.get("warnings") or ()]
     if evidence := result.get("evidence_dir"):
         lines.append(f"evidence: {visible(evidence)}")
     return lines
-
-
-def _path(change: object) -> object:
-    return change.get("path") if isinstance(change, dict) else change
-
-
-def _mark(change: object) -> str:
-    status = str(change.get("status") or "") if isinstance(change, dict) else ""
-    return visible(status[:1].upper() or "M")

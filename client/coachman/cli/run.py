@@ -3,7 +3,7 @@
 from ..environment import carried
 from ..errors import UsageError
 from ..wire import EXIT_OK, PERMISSION_MODES
-from .durations import seconds
+from .durations import some_seconds
 from .options import Command, Option
 from .prompt import read_prompt
 from .visible import visible
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .console import Console
     from .options import Arguments
 
+COMMAND_AGENT = "command"
 COMMAND = Command(
     "run [OPTIONS] [PROMPT|@FILE|-] [-- PROGRAM ARG…]",
     "Start a run. The prompt comes from exactly one source; with none on a terminal an\n"
@@ -38,8 +39,10 @@ COMMAND = Command(
     Option("--request-key", "the same key starts the same run once", "KEY"),
     Option("--no-wait", "fail instead of queueing"),
     Option("--dry-run", "tell what would be done, and do nothing"),
-    Option("--tied", "not in this version"),
+    # Kept for a later version, and refused in this one.
+    Option("--tied", ""),
     operands=(0, 1),
+    surplus="quote what belongs together",
     trailing=True,
 )
 
@@ -74,13 +77,18 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
     if argv is not None and not argv:
         raise UsageError("cannot run: no program stands after --")
     agent = arguments.text("agent") or console.env.get("COACHMAN_AGENT")
+    if agent == COMMAND_AGENT and argv is None:
+        raise UsageError(
+            f"cannot run: the agent `{COMMAND_AGENT}` needs its program",
+            hint="write it behind two dashes: coachman run -- PROGRAM ARG…",
+        )
     operand = arguments.operands[0] if arguments.operands else None
     return {
         "prompt": read_prompt(
             console, operand, arguments.text("prompt-file"), has_program=argv is not None
         ),
         "dir": console.directory,
-        "agent": "command" if argv is not None and not arguments.has("agent") else agent,
+        "agent": COMMAND_AGENT if argv is not None and not arguments.has("agent") else agent,
         "argv": argv,
         "model": arguments.text("model"),
         "effort": arguments.text("effort"),
@@ -100,7 +108,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
 def _timeouts(arguments: "Arguments") -> dict[str, float] | None:
     given = {"wall_s": "timeout", "permission_s": "permission-timeout"}
     timeouts = {
-        name: seconds(text, f"run --{option}")
+        name: some_seconds(text, f"run --{option}")
         for name, option in given.items()
         if (text := arguments.text(option)) is not None
     }
@@ -143,6 +151,8 @@ def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
     """What was decided for a run, with the network stated."""
     effective = started["effective"]
     handle = "would start" if dry else visible(started["handle"])
+    if not dry and started.get("new") is False:
+        handle += ", already started"
     earlier = started.get("continuing") or 0
     runs = "run" if earlier == 1 else "runs"
     task = visible(started["task"])
@@ -156,10 +166,6 @@ def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
     ]
     if started.get("worktree"):
         lines.append(f"  worktree {visible(started['worktree'])}")
-    left_out = started.get("uncommitted_left_out") or 0
-    if left_out:
-        changes = "change is" if left_out == 1 else "changes are"
-        lines.append(f"  warning: {left_out} uncommitted {changes} not in the base")
     lines += [f"  warning: {visible(warning)}" for warning in started.get("warnings") or ()]
     return lines
 

@@ -3,7 +3,16 @@
 from ..wire import EXIT_OK
 from .durations import clock, spoken
 from .options import Command
-from .render import changes, cost, question, state, tokens
+from .render import (
+    changes,
+    cost,
+    denied,
+    error_text,
+    left_behind,
+    question,
+    state,
+    tokens,
+)
 from .run import network
 from .visible import visible
 
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
     from .console import Console
     from .options import Arguments
 
+PROMPT_LINES = 10
 COMMAND = Command(
     "show [X]", "Show one run: by handle, id, task, or @ (the newest here).", operands=(0, 1)
 )
@@ -41,6 +51,10 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "state", state(details)
     if details.get("stop_reason"):
         yield "stop reason", visible(details["stop_reason"])
+    result = details.get("result") or {}
+    if details.get("outcome"):
+        yield "error", visible(error_text(result.get("error") or details.get("error")) or "")
+    yield from _asked(details)
     yield from _work(details)
     yield from _times(details)
     attention = details.get("attention")
@@ -50,9 +64,24 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "tokens", tokens(details.get("tokens"))
     yield "cost", cost(details.get("cost_usd"))
     yield "changes", changes(details.get("changes"))
+    for line in left_behind(result):
+        yield "", line
+    yield "denied", denied(result).removesuffix(" denied")
     yield "session", _text(details.get("session"))
     yield "worktree", _text(details.get("worktree"))
     yield "evidence", _text(details.get("evidence_dir"))
+
+
+def _asked(details: "RunDetails") -> "Iterator[tuple[str, str]]":
+    """The prompt's first lines; its title where that is not the first of them."""
+    title = details.get("title") or ""
+    lines = visible(details.get("prompt") or "", lines=True).strip("\n").splitlines()
+    if not lines or not lines[0].startswith(visible(title).rstrip("…")):
+        yield "title", visible(title)
+    for number, line in enumerate(lines[:PROMPT_LINES]):
+        yield "" if number else "prompt", line
+    if len(lines) > PROMPT_LINES:
+        yield "", f"[{len(lines) - PROMPT_LINES} more lines]"
 
 
 def _work(details: "RunDetails") -> "Iterator[tuple[str, str]]":

@@ -6,7 +6,7 @@ from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_CANCELLED, EXIT_OK
 from .durations import since_ms
 from .foreground import final_result
-from .options import Command, Option
+from .options import Command, Option, nearest
 from .progress import Progress
 from .render import ending
 
@@ -30,6 +30,36 @@ COMMAND = Command(
     operands=(0, 1),
 )
 
+EVENT_TYPES = (
+    "agent.commands",
+    "agent.input",
+    "agent.message_chunk",
+    "agent.noise",
+    "agent.notice",
+    "agent.plan",
+    "agent.session",
+    "agent.status",
+    "agent.thought_chunk",
+    "agent.unknown",
+    "attempt.ended",
+    "attempt.started",
+    "deadline.expired",
+    "error",
+    "permission.requested",
+    "permission.resolved",
+    "run.ended",
+    "run.queued",
+    "run.recovered",
+    "run.started",
+    "run.state",
+    "tool.call",
+    "tool.call_update",
+    "turn.ended",
+    "turn.started",
+    "usage.updated",
+    "user.message_chunk",
+)
+
 
 def main(console: "Console", arguments: "Arguments") -> int:
     """Stream events; the exit code does not tell the run's outcome, `wait` does."""
@@ -44,9 +74,21 @@ def main(console: "Console", arguments: "Arguments") -> int:
         arguments.operands[0] if arguments.operands else "@",
         after_seq=after,
         since=since_ms(since) if since is not None else None,
-        types=arguments.words("types"),
+        types=_known(arguments.words("types")),
         live=not arguments.has("no-follow"),
     )
+
+
+def _known(types: list[str] | None) -> list[str] | None:
+    """``types`` as they are; an event that does not exist would be waited for in vain."""
+    for word in types or ():
+        if word not in EVENT_TYPES:
+            near = nearest(word, EVENT_TYPES)
+            raise UsageError(
+                f"cannot tail --types {word!r}: there is no such type of event",
+                hint=f"near it: {', '.join(near)}" if near else f"choose {', '.join(EVENT_TYPES)}",
+            )
+    return types
 
 
 def follow(

@@ -1,0 +1,144 @@
+"""`log` reads as `tail` did: the same words, in the order in which things happened."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client_daemon import RUN, FakeDaemon, coachman, numbered
+from coachman.cli.console import Console
+from coachman.cli.log import _shown
+from coachman.cli.options import Arguments
+from coachman.cli.progress import Progress
+from coachman.cli.tail import EVENT_TYPES
+from coachmand.journal import vocabulary
+from coachmand.runs.transcript import Transcript
+
+TOOL = {"tool_call_id": "t1", "name": "write", "title": "hello.txt", "status": "pending"}
+CALL = {"type": "tool.call", **TOOL}
+DONE = {"type": "tool.call_update", "tool_call_id": "t1", "status": "completed"}
+ASKED = {
+    "type": "permission.requested",
+    "request": "p1",
+    "question": "Edit hello.txt?",
+    "tool": TOOL,
+    "options": [],
+}
+ME = {"resolver": "client", "user": "you (coachman)", "pid": 7}
+
+
+def resolved(kind: str | None, by: dict[str, Any], outcome: str = "selected") -> dict[str, Any]:
+    return {
+        "type": "permission.resolved",
+        "request": "p1",
+        "kind": kind,
+        "outcome": outcome,
+        "by": by,
+    }
+
+
+def logged(*events: dict[str, Any]) -> list[str]:
+    """The lines of `coachman log`."""
+    made = Transcript()
+    for event in numbered(*events):
+        made.take(event)
+    return [_shown(entry) for entry in made.entries]  # type: ignore[arg-type]
+
+
+def tailed(*events: dict[str, Any], asking: bool = True) -> list[str]:
+    """The lines of `coachman tail`."""
+    stream = io.StringIO()
+    progress = Progress(Console(Arguments(), {}), stream, answerable=asking)
+    for event in numbered(*events):
+        progress.show(event)
+    return stream.getvalue().splitlines()
+
+
+def test_a_tool_stands_behind_the_question_about_it() -> None:
+    """What a person allowed first was not done before they were asked."""
+    assert logged(CALL, ASKED, resolved("allow_once", ME), DONE) == [
+        "  ? write: Edit hello.txt?",
+        "  = allow once, by you (coachman), pid 7",
+        "  > write: hello.txt",
+    ]
+
+
+def test_a_tool_that_needs_no_answer_stays_where_it_began() -> None:
+    """Text that came while a tool worked stands behind it, in one piece."""
+    chunk = {"type": "agent.message_chunk", "message_id": "m", "text": "on it"}
+
+    assert logged(CALL, chunk, DONE, chunk) == ["  > write: hello.txt", "on iton it"]
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [("failed", " [failed]"), ("in_progress", " [in progress]"), ("completed", "")],
+)
+def test_only_what_is_not_done_is_marked(status: str, told: str) -> None:
+    """A tool's last state is told unless it is the expected one."""
+    assert logged(CALL, {**DONE, "status": status}) == [f"  > write: hello.txt{told}"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "by", "outcome"),
+    [
+        ("allow_once", ME, "selected"),
+        ("reject_once", {"resolver": "deadline"}, "expired"),
+        (None, {"resolver": "cancel"}, "cancelled"),
+        ("allow_always", {"resolver": "client", "client": "bot"}, "selected"),
+    ],
+)
+def test_log_and_tail_use_the_same_words(
+    kind: str | None, by: dict[str, Any], outcome: str
+) -> None:
+    """A tool, a question and its answer read alike in both."""
+    events = (ASKED, resolved(kind, by, outcome), {**CALL, "status": "completed"})
+    told = [line for line in tailed(*events) if "coachman answer" not in line]
+
+    assert logged(*events) == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("allow_once", "allowed"), ("reject_once", "denied"), (None, "denied")]
+)
+def test_policy_answers_in_one_line(kind: str | None, told: str) -> None:
+    """Where nobody was asked, nothing reads as if somebody had been."""
+    events = (ASKED, resolved(kind, {"resolver": "policy", "mode": "allow"}))
+    line = [f"  = {told} by policy: write: Edit hello.txt?"]
+
+    assert logged(*events) == line
+    assert tailed(*events, asking=False) == line
+
+
+@pytest.mark.parametrize("error", ["no model", {"message": "no model"}])
+def test_the_end_of_a_failed_run_has_its_reason(error: object) -> None:
+    """A transcript that ends badly says why."""
+    ended = {"type": "run.ended", "outcome": "timed_out", "stop_reason": "wall", "error": error}
+
+    assert logged(ended) == ["  [timed out: no model]"]
+    assert logged({**ended, "error": None}) == ["  [timed out: wall]"]
+    assert logged({**ended, "outcome": "succeeded", "error": None}) == ["  [succeeded]"]
+
+
+def test_notices_are_notes() -> None:
+    """A notice of the agent is told as one."""
+    assert logged({"type": "agent.notice", "text": "careful"}) == ["  note: careful"]
+
+
+def test_tail_knows_every_type_of_event() -> None:
+    """The types that `tail --types` takes are those that a journal holds."""
+    assert list(EVENT_TYPES) == sorted(vocabulary.EVENT_TYPES)
+
+
+def test_an_answer_has_its_own_mark(state_dir: Path) -> None:
+    """`log` prints questions and answers as `tail` does."""
+    lines = [
+        {"seq": 1, "ts": 0, "kind": "permission", "text": "write: Edit a?"},
+        {"seq": 2, "ts": 0, "kind": "answer", "text": "allow once, by ann"},
+    ]
+    page = {"lines": lines, "truncated": False, "next_cursor": None}
+    with FakeDaemon(state_dir / "control.sock", {"run.log": page}):
+        done = coachman(state_dir, "log", RUN)
+
+    assert done.stdout == "  ? write: Edit a?\n  = allow once, by ann\n"
