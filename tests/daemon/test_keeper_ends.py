@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from coachmand.keeper.system import boottime_s
-from coachmand.runs.link import KeeperError, keeper_alive
+from coachmand.runs.link import KeeperError, keeper_alive, read_exit
 from keeper_attempts import Attempt, Peer, any_alive, is_alive, namespace_processes, until
 
 pytest_plugins = ("keeper_fixtures",)
@@ -164,7 +164,7 @@ async def test_a_sandbox_that_cannot_be_built_says_why(attempt: Attempt) -> None
     """Bubblewrap's own reason is in the record, without the values to mask."""
     args = [*attempt.record([])["args"], "--ro-bind", "/no/hunter2/here", "/mnt"]
     await attempt.start(["/bin/true"], args=args, mask=["hunter2"])
-    record = await attempt.exit()
+    record = await until(lambda: read_exit(attempt.directory))
     assert (record["exit_code"], record["signal"]) == (None, None)
     assert record["error"].startswith("cannot start the sandbox: bwrap: ")
     assert "/no/***/here" in record["error"]
@@ -238,3 +238,17 @@ async def test_a_sandbox_outlives_the_thread_that_launched_it(attempt: Attempt) 
     await attempt.shell("sleep 15; echo alive")
     record = await attempt.exit(limit_s=25)
     assert (record["exit_code"], attempt.stream("stdout")) == (0, b"alive\n")
+
+
+async def test_values_to_mask_wait_for_an_heir(attempt: Attempt) -> None:
+    """An agent that ends while nobody is attached: who comes next learns what to mask, and how."""
+    await attempt.start(["/bin/true"], mask=["hunter2"])
+    record = await until(lambda: read_exit(attempt.directory))
+    async with Peer(attempt) as peer:
+        status = await peer.attach(7)
+        told = await peer.event("exit")
+
+    assert status["mask"] == ["hunter2"]
+    assert status["exit"] == record
+    assert told["exit_code"] == 0
+    await until(lambda: not keeper_alive(attempt.directory))

@@ -118,6 +118,32 @@ def test_no_evidence_holds_the_key(opencode: DaemonProcess, repo: Path) -> None:
     assert SECRET not in opencode.log
 
 
+def test_a_lent_key_is_masked_by_a_daemon_that_was_never_told_it(
+    opencode: DaemonProcess, repo: Path, eventually: Callable[..., object]
+) -> None:
+    """The agent says a key that its caller lent while no daemon lives: it is masked all the same."""
+    del opencode.env["OPENAI_API_KEY"]
+    opencode.restart()
+    started = opencode.cli(
+        "run", "-d", "--json", "-a", "opencode", "-t", "t1", f"SLOW 2 {SECRET}",
+        cwd=repo, env={"OPENAI_API_KEY": SECRET},
+    )  # fmt: skip
+    evidence = Path(json.loads(started.stdout)["evidence_dir"])
+    eventually(lambda: "agent.message_chunk" in (evidence / "events.ndjson").read_text(), 60)
+    opencode.kill()
+    eventually(lambda: b"end_turn" in b"".join(_raw(evidence, "stdout.*")), 60)
+    opencode.start()
+    waited = opencode.cli("wait", "t1", cwd=repo)
+
+    assert waited.returncode == 0, waited.stderr
+    files = [path for path in evidence.rglob("*") if path.is_file()]
+    assert [p.name for p in files if SECRET.encode() in p.read_bytes()] == []
+
+
+def _raw(evidence: Path, pattern: str) -> list[bytes]:
+    return [path.read_bytes() for path in (evidence / "attempts" / "1").glob(pattern)]
+
+
 def test_the_agent_is_told_about_its_place(opencode: DaemonProcess, repo: Path) -> None:
     """The prompt that is recorded, and that the agent got, ends with where it is and until when."""
     opencode.cli("run", "-a", "opencode", "-t", "t1", "SAY hello", cwd=repo)

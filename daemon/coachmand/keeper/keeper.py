@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .record import Launch
 
 LEAVE_LIMIT_S = 5.0
+# How long the values to mask wait for a daemon, when the agent ended while there was none.
+HEIR_LIMIT_S = 24 * 3600.0
 # Timers stand still while the machine sleeps, the wall deadline does not.
 DEADLINE_CHECK_S = 30.0
 
@@ -46,6 +48,7 @@ class Keeper:
         self.cause: str | None = None
         self.signals_sent: set[int] = set()
         self.exit: dict[str, Any] | None = None
+        self._told = False
         self.started_s = boottime_s()
         self._directory = directory
         self._term_grace_s = launch.term_grace_s
@@ -70,10 +73,11 @@ class Keeper:
 
     def run(self) -> None:
         """Serve until the sandbox ended and its end is on disk and told."""
-        while self.exit is None or self.peers.unread:
+        while self.exit is None or self.peers.unread or self._has_secrets_to_leave():
             self._loop.turn()
             if self.exit is None and self.sandbox.empty:
                 self._conclude()
+            self._tell_end()
             self.peers.announce_output(self.outputs.sizes)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(SOCKET_NAME, dir_fd=self._directory)
@@ -175,6 +179,20 @@ class Keeper:
                 self.outputs.refused(EXIT_NAME, error)
                 return
         self.exit = record
+        self._loop.after(HEIR_LIMIT_S, self._give_up)
+
+    def _has_secrets_to_leave(self) -> bool:
+        """Whether nobody knows yet what has to be masked in the logs: it is nowhere on disk."""
+        return bool(self.mask) and not self._told
+
+    def _give_up(self) -> None:
+        self._told = True
+
+    def _tell_end(self) -> None:
+        """Tell whoever is attached, or the first one to come, and leave soon after."""
+        if self.exit is None or self._told or self.peers.attached is None:
+            return
+        self._told = True
         self._loop.after(LEAVE_LIMIT_S, self.peers.drop_attached)
         self.peers.announce_output(self.outputs.sizes)
-        self.peers.announce("exit", **record)
+        self.peers.announce("exit", **self.exit)
