@@ -121,7 +121,7 @@ def test_no_evidence_holds_the_key(opencode: DaemonProcess, repo: Path) -> None:
 def test_a_lent_key_is_masked_by_a_daemon_that_was_never_told_it(
     opencode: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:
-    """The agent says a key that its caller lent while no daemon lives: it is masked all the same."""
+    """The agent says a key that a caller lent while no daemon lives: it is masked all the same."""
     del opencode.env["OPENAI_API_KEY"]
     opencode.restart()
     started = opencode.cli(
