@@ -64,7 +64,7 @@ def test_a_second_run_in_a_task_is_told_who_holds_it(daemon: DaemonProcess, repo
         error = refusal(client, repo, task="t1")
 
     assert error.detail["holder"] == holder
-    assert ["coachman", "wait", holder] in error.next
+    assert ["coachman", "wait", holder[-5:]] in error.next
 
 
 def test_a_task_goes_on_where_the_last_run_left_it(daemon: DaemonProcess, repo: Path) -> None:

@@ -101,10 +101,11 @@ class Index:
         query = f"SELECT summary FROM runs WHERE {' AND '.join(where)} ORDER BY run DESC LIMIT ?"  # noqa: S608
         return self._summaries(query, [*values, limit])
 
-    def count(self) -> int:
-        """How many runs have ended."""
+    def count(self, ended_before_ms: int) -> int:
+        """How many runs ended before that moment."""
+        query = "SELECT count(*) FROM runs WHERE ended_at < ?"
         with self._lock:
-            return int(self._db.execute("SELECT count(*) FROM runs").fetchone()[0])
+            return int(self._db.execute(query, [ended_before_ms]).fetchone()[0])
 
     def newest(self, column: str, value: str) -> list[Summary]:
         """The newest run of a task or repository (``column``), if it has any.

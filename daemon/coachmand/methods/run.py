@@ -15,7 +15,7 @@ from ..runs import diffs, inbox, waiting
 from ..runs.lists import Filter, list_runs
 from ..runs.record import Record
 from ..runs.request import StartRequest
-from ..runs.summary import summary_of
+from ..runs.summary import attention_of, summary_of
 from ..runs.transcript import transcript
 from .context import Context
 
@@ -86,7 +86,7 @@ class ListParams:
 
 @frozen
 class Listed:
-    """``older`` counts the ended runs that the page leaves out."""
+    """``older`` counts the runs that ended more than 12 h ago, where that is why they are out."""
 
     runs: list[dict[str, Any]]
     older: int
@@ -322,12 +322,13 @@ async def _result(context: Context, run: str) -> dict[str, Any]:
     found = await trio.to_thread.run_sync(directory.read_result)
     if found is None or (living is not None and living.view.state != "ended"):
         state = living.view.state if living else "unknown"
+        asks = living is not None and attention_of(living.view) is not None
         raise RpcError(
             "Conflict",
             f"cannot give the result: run {run[-5:]} is {state}",
-            hint="wait for it first",
+            hint="it waits for an answer" if asks else "wait for it first",
             detail={"state": state},
-            next=[["coachman", "wait", run]],
+            next=[["coachman", "permissions" if asks else "wait", run[-5:]]],
         )
     return {**found, "final_path": str(directory.final)}
 

@@ -40,7 +40,7 @@ class Filter:
 async def list_runs(
     supervisor: Supervisor, wanted: Filter
 ) -> tuple[list[Summary], int, str | None]:
-    """A page of summaries, how many ended runs exist beyond it, and where the next page starts.
+    """A page of summaries, how many runs ended too long ago for it, and where the next starts.
 
     What needs attention comes first, then the newest.
     """
@@ -55,8 +55,19 @@ async def list_runs(
         )
     names = {summary["run"] for summary in living}
     ended = [summary for summary in ended if summary["run"] not in names]
-    total = await trio.to_thread.run_sync(supervisor.services.index.count)
-    return [*living, *ended][:limit], max(0, total - len(ended)), cursor
+    recent_ms = _recent_ms(wanted)
+    older = 0
+    if recent_ms is not None:
+        older = await trio.to_thread.run_sync(supervisor.services.index.count, recent_ms)
+    return [*living, *ended][:limit], older, cursor
+
+
+def _recent_ms(wanted: Filter) -> int | None:
+    """Since when a list goes back that was asked for nothing in particular; else None."""
+    particular = (wanted.since, wanted.all, wanted.outcome, wanted.task, wanted.labels)
+    if any(particular):
+        return None
+    return time.time_ns() // 1_000_000 - RECENT_MS
 
 
 def _wants_ended(wanted: Filter) -> bool:
@@ -83,9 +94,7 @@ def _living(supervisor: Supervisor, wanted: Filter, repo: str | None) -> list[Su
 def _ended(
     supervisor: Supervisor, wanted: Filter, repo: str | None, limit: int
 ) -> tuple[list[Summary], str | None]:
-    since = wanted.since
-    if since is None and not (wanted.all or wanted.outcome or wanted.task or wanted.labels):
-        since = time.time_ns() // 1_000_000 - RECENT_MS
+    since = wanted.since if wanted.since is not None else _recent_ms(wanted)
     equal = {"repo": repo, "task": wanted.task, "agent": wanted.agent}
     found: list[Summary] = []
     before = wanted.cursor

@@ -116,6 +116,6 @@ async def _unknown(supervisor: Supervisor, reference: str) -> RpcError:
     recent = await trio.to_thread.run_sync(lambda: supervisor.services.index.page(limit=200))
     for summary in recent:
         names |= {summary["handle"], summary["task"]}
-    near = get_close_matches(reference, names, n=3, cutoff=0.5)
+    near = get_close_matches(reference, names, n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(near)}?" if near else "coachman list -a shows all runs"
     return RpcError("NotFound", f"cannot find {reference!r}: no run or task is named so", hint)

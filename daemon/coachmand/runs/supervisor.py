@@ -124,7 +124,7 @@ class Supervisor:
                 f"cannot start: run {holder[-5:]} works in task {record.task}",
                 hint="wait for it, cancel it, or name another task with -t",
                 detail={"holder": holder},
-                next=[["coachman", "wait", holder], ["coachman", "cancel", holder]],
+                next=[["coachman", "wait", holder[-5:]], ["coachman", "cancel", holder[-5:]]],
             )
         self._holders[slot] = record.run
         try:
