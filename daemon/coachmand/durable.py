@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 FILE_MODE = 0o600
@@ -59,9 +59,14 @@ def write_all(fd: int, data: bytes) -> None:
 @_disk()
 def create(path: Path, data: bytes) -> None:
     """Write ``data`` to a new file and sync it, but not yet its name."""
+    _create(path, [data])
+
+
+def _create(path: Path, pieces: Iterable[bytes]) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
-        write_all(fd, data)
+        for piece in pieces:
+            write_all(fd, piece)
         os.fsync(fd)
     except OSError:
         path.unlink()
@@ -77,9 +82,9 @@ def mark(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def _write_beside(path: Path, data: bytes) -> Path:
+def _write_beside(path: Path, pieces: Iterable[bytes]) -> Path:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
-    create(temporary, data)
+    _create(temporary, pieces)
     return temporary
 
 
@@ -93,12 +98,18 @@ def replace(path: Path, data: bytes) -> None:
 @_disk()
 def put(path: Path, data: bytes) -> None:
     """The same for what could be derived again: after a power cut it may be the old one."""
-    _write_beside(path, data).rename(path)
+    put_all(path, [data])
+
+
+@_disk()
+def put_all(path: Path, pieces: Iterable[bytes]) -> None:
+    """`put` for what is too long to be held at once."""
+    _write_beside(path, pieces).rename(path)
 
 
 def claim(path: Path, data: bytes) -> bool:
     """Create ``path`` with ``data`` unless it exists; False where somebody was first."""
-    temporary = _write_beside(path, data)
+    temporary = _write_beside(path, [data])
     try:
         with _disk():
             os.link(temporary, path)

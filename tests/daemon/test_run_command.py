@@ -96,3 +96,15 @@ def test_a_configured_executable_is_the_one_that_runs(
     assert row["path"] == str(program)
     assert result["executable"]["path"] == str(program)
     assert result["outcome"] == "failed"
+
+
+def test_a_message_of_many_megabytes_is_whole_in_its_file(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """final.md holds all of a long output; the result shows its end and says that it is cut."""
+    [result] = run_all(daemon, repo, ["seq 600000"])
+    lines = (Path(result["evidence_dir"]) / "final.md").read_text().splitlines()
+
+    assert lines == [str(number) for number in range(1, 600_001)]
+    assert result["final_message_truncated"]
+    assert result["final_message"].endswith("599999\n600000\n")

@@ -1,6 +1,7 @@
 """A run's directory: its request, journal, result and attempts."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,12 @@ class RunDirectory:
         except FileNotFoundError:
             return None
 
-    def write_result(self, result: dict[str, Any], final_message: str) -> None:
-        """Write the run's result; derived from the journal, whose ``run.ended`` decides."""
-        durable.put(self.final, final_message.encode("utf-8", "replace"))
+    def write_result(self, result: dict[str, Any], final_message: Iterable[str]) -> None:
+        """Write the run's result; derived from the journal, whose ``run.ended`` decides.
+
+        The final message comes in pieces and may be longer than memory is for.
+        """
+        durable.put_all(self.final, (piece.encode("utf-8", "replace") for piece in final_message))
         put_json(self.path / "result.json", result)
 
     def read_prompt(self, turn: int) -> str:

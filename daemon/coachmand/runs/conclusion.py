@@ -1,7 +1,7 @@
 """The end of a run: its work recorded, its verdict found, its one terminal record written."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ from coachman.wire import FINAL_MESSAGE_BYTES
 from .. import durable
 from ..evidence import rawlogs
 from ..journal import vocabulary as v
-from ..journal.lines import Entry
+from ..journal.lines import Entry, decode
+from ..journal.log import Journal
 from ..repos.errors import RepoError
 from . import verdict
 from .attempt import STDERR_TAIL_BYTES
@@ -130,10 +131,23 @@ async def conclude(run: "Run", product: Product) -> None:
 async def write_result(run: "Run", product: Product) -> None:
     """Derive the result from what the journal says, and let the run go."""
     result = result_of(run, product)
-    message = run.journal.redactor.mask_text(run.view.final_message)
+    message = final_message(run.journal, run.view.message_from)
     await trio.to_thread.run_sync(run.directory.write_result, result, message)
     await trio.to_thread.run_sync(run.services.index.put, [result["summary"]])
     await trio.to_thread.run_sync(durable.remove, run.services.state.live / run.fixed.run)
+
+
+def final_message(journal: Journal, first_seq: int) -> Iterator[str]:
+    """The last message, whole and as it was journaled: masked. Blocks."""
+    after, offset = first_seq - 1, 0
+    while first_seq:
+        lines, offset = journal.read(after, offset)
+        if not lines:
+            return
+        after = lines[-1].seq
+        for event in (decode(line.data) for line in lines):
+            if event["type"] == v.MESSAGE_CHUNK:
+                yield event["text"]
 
 
 async def _facts(run: "Run", product: Product) -> verdict.Facts:
@@ -181,7 +195,7 @@ def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, An
         "cost_usd": view.cost_usd,
         "changes": dict(product.totals),
         "final_message": shown,
-        "final_message_truncated": len(shown) < len(message),
+        "final_message_truncated": view.message_cut or len(shown) < len(message),
     }
 
 
@@ -216,7 +230,7 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
         "usage": view.usage,
         "cost": _cost(run),
         "final_message": shown,
-        "final_message_truncated": len(shown) < len(message),
+        "final_message_truncated": view.message_cut or len(shown) < len(message),
         "changed_files": list(product.files),
         "changes": dict(product.totals),
         "commits": {"from": product.start, "to": product.commit},

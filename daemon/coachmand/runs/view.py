@@ -91,6 +91,8 @@ class View:
     message_id: str | None = None
     message_open: bool = False
     message_characters: int = 0
+    message_from: int = 0
+    message_cut: bool = False
     now: str | None = None
     outcome: str | None = None
     stop_reason: str | None = None
@@ -104,7 +106,7 @@ class View:
 
     @property
     def final_message(self) -> str:
-        """The agent's last message so far, all of it."""
+        """The agent's last message so far; of a long one (``message_cut``) its end."""
         return "".join(self.message)
 
     def apply(self, event: Event) -> None:
@@ -231,6 +233,7 @@ def _chunk(view: View, event: Event) -> None:
     message_id = event.get("message_id")
     if not view.message_open or (message_id and message_id != view.message_id):
         view.message, view.message_characters = [], 0
+        view.message_from, view.message_cut = event["seq"], False
         view.now = None
     view.message_id, view.message_open = message_id or view.message_id, True
     view.message.append(event["text"])
@@ -238,7 +241,7 @@ def _chunk(view: View, event: Event) -> None:
     if view.message_characters > 2 * MAX_MESSAGE_CHARACTERS:
         # The end of what a program wrote says more than its beginning.
         view.message = [view.final_message[-MAX_MESSAGE_CHARACTERS:]]
-        view.message_characters = MAX_MESSAGE_CHARACTERS
+        view.message_characters, view.message_cut = MAX_MESSAGE_CHARACTERS, True
 
 
 def _tool(view: View, event: Event) -> None:
