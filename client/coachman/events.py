@@ -130,7 +130,7 @@ class EventStream:
     def _ended(self, params: "dict[str, Any]") -> None:
         reason = str(params.get("reason"))
         self.cursor = params.get("cursor", self.cursor)
-        if reason == "daemon_stopping":
+        if reason == "interrupted":
             self._reconnect()
             return
         self.reason = reason

@@ -13,16 +13,19 @@ from typing import Any
 
 import trio
 
+from coachman.wire import MAX_EVENT_BYTES
+
 from ..durable import AppendFile
 from ..redaction import Redactor
 from . import vocabulary as v
-from .lines import Entry, Line, encode, seq_of
+from .lines import Entry, Line, decode, encode, seq_of
 from .masking import ChunkMask
 
 # Readers who are further behind than this read from the file.
 TAIL_BYTES = 512 * 1024
 INDEX_ENTRIES = 8192
-READ_BYTES = 256 * 1024
+# Room for the longest line and its newline, so that one read always holds a whole line.
+READ_BYTES = MAX_EVENT_BYTES + 64 * 1024
 SYNC_WITHIN_S = 1.0
 
 
@@ -178,10 +181,7 @@ def _read_lines(fd: int, after: int, offset: int, end: int) -> tuple[list[Line],
         data = os.pread(fd, min(READ_BYTES, end - offset), offset)
         cut = data.rfind(b"\n") + 1
         if not cut:
-            data = os.pread(fd, end - offset, offset)
-            cut = data.rfind(b"\n") + 1
-            if not cut:
-                break
+            break
         offset += cut
         for raw in data[: cut - 1].split(b"\n"):
             seq = seq_of(raw)
@@ -192,20 +192,26 @@ def _read_lines(fd: int, after: int, offset: int, end: int) -> tuple[list[Line],
 
 def last_seq_of(path: Path) -> int:
     """The seq of a journal file's last whole line, 0 where it has none. Blocks."""
+    line = _last_line(path)
+    return seq_of(line) if line else 0
+
+
+def last_type_of(path: Path) -> str | None:
+    """The type of a journal file's last whole line. Blocks."""
+    line = _last_line(path)
+    return str(decode(line)["type"]) if line else None
+
+
+def _last_line(path: Path) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _last_seq(fd, os.fstat(fd).st_size)
+        size, want = os.fstat(fd).st_size, 4096
+        while True:
+            start = max(0, size - want)
+            whole = os.pread(fd, size - start, start).rpartition(b"\n")[0]
+            newline = whole.rfind(b"\n")
+            if newline >= 0 or start == 0:
+                return whole[newline + 1 :]
+            want *= 4
     finally:
         os.close(fd)
-
-
-def _last_seq(fd: int, size: int) -> int:
-    want = 4096
-    while size:
-        start = max(0, size - want)
-        whole = os.pread(fd, size - start, start).rpartition(b"\n")[0]
-        newline = whole.rfind(b"\n")
-        if newline >= 0 or start == 0:
-            return seq_of(whole[newline + 1 :]) if whole else 0
-        want *= 4
-    return 0

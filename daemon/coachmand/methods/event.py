@@ -7,8 +7,10 @@ import trio
 from attrs import frozen
 
 from ..evidence.rundir import RunDirectory
+from ..journal import vocabulary as v
 from ..journal.cursors import Cursor, FileCursor
 from ..journal.lines import Line, decode, decode_cursor, encode_cursor
+from ..journal.log import last_type_of
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from .context import Context
@@ -30,7 +32,11 @@ class SubscribeParams:
 
 @frozen
 class Subscribed:
-    """Events follow as ``event.event`` notifications, ``event.end`` closes them."""
+    """Events follow as ``event.event`` notifications, ``event.end`` closes them.
+
+    Its reason is ``run_ended``, or ``interrupted``: there is more after its cursor, or
+    ``given_up``: the disk refused the journal, and a later daemon goes on with the run.
+    """
 
     subscription: str
     cursor: str
@@ -188,7 +194,12 @@ async def _pump(
                     continue
                 lines = shown
             await context.peer.send_events(b"".join([head + line.wire(run) for line in lines]))
-        await context.peer.send_events(_notification("event.end", name, reason="run_ended"))
+        path = RunDirectory(context.services.state.run(run)).journal
+        ended = await trio.to_thread.run_sync(last_type_of, path) == v.RUN_ENDED
+        lives = run in context.supervisor.runs
+        reason = "run_ended" if ended else "interrupted" if lives else "given_up"
+        at = encode_cursor(run, cursor.seq)
+        await context.peer.send_events(_notification("event.end", name, reason=reason, cursor=at))
     context.subscriptions.pop(name, None)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 from attrs import evolve, field, frozen
+from attrs.validators import optional
 
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
@@ -17,6 +18,7 @@ from ..redaction import Redactor
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
+from ..rpc.params import must
 from .briefing import brief
 from .clock import Moment
 from .prepare import Program, find_program, policy_digest, secret_names
@@ -25,14 +27,21 @@ from .services import Services
 from .tasks import Task, TaskStore
 
 MAX_TITLE_CHARACTERS = 80
+MAX_TIMEOUT_S = 366 * 86400.0
+
+
+_SECONDS = must(
+    f"a number of seconds above 0 and at most {MAX_TIMEOUT_S:.0f}",
+    lambda seconds: 0 < seconds <= MAX_TIMEOUT_S,
+)
 
 
 @frozen
 class Timeouts:
     """Limits of this run in seconds; those of the configuration where left out."""
 
-    wall_s: float | None = None
-    permission_s: float | None = None
+    wall_s: float | None = field(default=None, validator=optional(_SECONDS))
+    permission_s: float | None = field(default=None, validator=optional(_SECONDS))
 
 
 @frozen
@@ -97,7 +106,11 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
     environment, sources = _environment(request, name, adapter, services)
     program = await _program(name, adapter, found, services, environment)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
-    wall_s = request.timeouts.wall_s or services.config.timeouts.wall_s
+    wall_s, permission_s = request.timeouts.wall_s, request.timeouts.permission_s
+    if wall_s is None:
+        wall_s = services.config.timeouts.wall_s
+    if permission_s is None:
+        permission_s = services.config.timeouts.permission_s
     record = Record(
         run=run,
         created_ms=time.time_ns() // 1_000_000,
@@ -111,7 +124,7 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
         ),
         wall=Moment.now(services.boot, wall_s),
         wall_s=wall_s,
-        permission_s=request.timeouts.permission_s or services.config.timeouts.permission_s,
+        permission_s=permission_s,
         profile=profile,
         permissions=request.permissions or services.config.permissions or "allow",
         model=request.model or _instance_model(name, services),

@@ -91,20 +91,28 @@ class Run:
             while self.view.state != "ended":
                 message = await self._next()
                 if message is not None:
-                    await self._take(message)
+                    await self._take_or_refuse(message)
                 await self._expire_due()
                 await self._advance()
             nursery.cancel_scope.cancel()
 
-    def let_go(self) -> None:
-        """Close the logs and the link; an agent that lives goes on in its keeper."""
+    def let_go(self) -> list[Starting]:
+        """Close the logs and the link; an agent that lives goes on in its keeper.
+
+        Returns the keepers that were loaded for it and have no record yet.
+        """
         self._over = True
+        unused: list[Starting] = []
         if self.attempt is not None:
             self.attempt.close()
         self.journal.close()
         with suppress(trio.WouldBlock):
             while True:
-                self._turn_away(self._receive.receive_nowait())
+                message = self._receive.receive_nowait()
+                self._turn_away(message)
+                if isinstance(message, inbox.Prepared):
+                    unused.append(message.starting)
+        return unused
 
     def post(self, message: inbox.Message) -> None:
         """Put a message in the inbox; updates of stdout are merged into one."""
@@ -164,6 +172,16 @@ class Run:
         await self.journal.sync()
         return None
 
+    async def _take_or_refuse(self, message: inbox.Message) -> None:
+        """Whoever waits for a reply is told as well when something unexpected comes up."""
+        try:
+            await self._take(message)
+        except Exception:
+            if isinstance(message, inbox.Answered | inbox.CancelAsked):
+                text = f"cannot do that: run {self.fixed.handle} failed, see the daemon's log"
+                message.reply.refuse(RpcError("InternalError", text, retryable=True))
+            raise
+
     async def _take(self, message: inbox.Message) -> None:
         match message:
             case inbox.OutputGrew():
@@ -205,20 +223,18 @@ class Run:
 
     async def _prepare(self) -> None:
         starting: Starting | None = None
-        with self._preparing:
-            try:
+        try:
+            with self._preparing:
                 # Its interpreter loads while the worktree is made.
                 starting = await adoption.begin_keeper(self)
                 launch = await prepare(self.fixed, self.directory, self.services, self.environment)
-            except RpcError as error:
-                self.post(inbox.Failed(error.message))
-            except KeeperError as error:
-                self.post(inbox.Failed(str(error)))
-            else:
                 self.post(inbox.Prepared(launch, starting))
                 starting = None
-        if starting is not None:
-            await starting.abandon()
+        except (RpcError, KeeperError) as error:
+            self.post(inbox.Failed(str(error)))
+        finally:
+            if starting is not None:
+                await starting.abandon()
 
     async def _prepared(self, launch: Launch, starting: Starting) -> None:
         self.launch = launch

@@ -1,6 +1,7 @@
 """All living runs of a daemon: started, found again after a crash, carried to their ends."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from .view import View
 
 log = structlog.get_logger("supervisor")
 RECOVERIES_AT_ONCE = 16
+LOOK_AGAIN_S = 1.0
 
 
 class Supervisor:
@@ -39,6 +41,7 @@ class Supervisor:
         self.runs: dict[str, Run] = {}
         self.changes = 0
         self._leaving = False
+        self._keys: dict[str, trio.Lock] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._nursery = nursery
         self._holders: dict[tuple[str, str], str] = {}
@@ -69,17 +72,40 @@ class Supervisor:
         record = planned.record
         if request.dry_run:
             return record, False
+        # From here on all or nothing: a caller that goes must not leave half a run behind.
+        with trio.CancelScope(shield=True):
+            async with self._starting(request.request_key):
+                started = await self._claim_and_begin(request, planned)
+        return started
+
+    @asynccontextmanager
+    async def _starting(self, request_key: str | None) -> AsyncIterator[None]:
+        """One start at a time for a key, so that a claim without a run is a crash's."""
+        if request_key is None:
+            yield
+            return
+        lock = self._keys.setdefault(request_key, trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.statistics().tasks_waiting:
+                self._keys.pop(request_key, None)
+
+    async def _claim_and_begin(
+        self, request: StartRequest, planned: Planned
+    ) -> tuple[Record, bool]:
+        record, state = planned.record, self.services.state
         if request.request_key is not None:
             held = await trio.to_thread.run_sync(
-                keys.claim, self.services.state.keys, request, record.run, self.services.state.runs
+                keys.claim, state.keys, request, record.run, state.runs
             )
             if held != record.run:
                 return await self.record_of(held), False
         try:
             await self._begin(planned)
         except BaseException:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(keys.release, self.services.state.keys, request)
+            await trio.to_thread.run_sync(keys.release, state.keys, request)
             raise
         return record, True
 
@@ -146,9 +172,14 @@ class Supervisor:
         """A run's record is durable before its worktree, branch or process exists. Blocks."""
         record, state = planned.record, self.services.state
         durable.mark(state.live / record.run)
-        RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
-        self.tasks.add_run(planned.task, record.run)
-        return self._open_journal(record, planned.environment)
+        try:
+            RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
+            self.tasks.add_run(planned.task, record.run)
+            return self._open_journal(record, planned.environment)
+        except BaseException:
+            # Without its mark nobody takes it for a run that is to be carried on.
+            durable.remove(state.live / record.run)
+            raise
 
     def _open_journal(self, record: Record, environment: Mapping[str, str]) -> Journal:
         adapter = self.services.adapters[record.adapter]
@@ -167,11 +198,17 @@ class Supervisor:
     async def settle(self, by: dict[str, Any] | None) -> None:
         """Accept no more runs and wait until none lives; with ``by``, end them first."""
         self._leaving = True
-        if by is not None:
-            for run in list(self.runs.values()):
-                run.post(inbox.CancelAsked(by, inbox.Reply()))
-        while self.runs and self.services.storage.ok:
-            await self.wait_for_change(self.changes)
+        try:
+            if by is not None:
+                for run in list(self.runs.values()):
+                    run.post(inbox.CancelAsked(by, inbox.Reply()))
+            while self.runs and self.services.storage.ok:
+                with trio.move_on_after(LOOK_AGAIN_S):
+                    await self.wait_for_change(self.changes)
+        except trio.Cancelled:
+            # Whoever wanted it went away: nothing of it shall stay.
+            self._leaving = False
+            raise
 
     # --- finding again ---
 
@@ -240,19 +277,21 @@ class Supervisor:
             if (refused := _disk_error(error)) is not None:
                 # The agent goes on in its keeper; a later daemon takes the run up again.
                 self.services.storage.degrade(refused, f"the journal of {run.fixed.handle}")
-                run.let_go()
+                await self._close(run)
+                self.runs.pop(run.fixed.run, None)
+                self._changed()
                 return
             log.error("run_failed", run=run.fixed.run, again=not run.broken, exc_info=error)
             await self._again(run)
         else:
-            self._let_go(run)
+            await self._let_go(run)
 
     async def _again(self, run: Run) -> None:
         """Something unexpected: take the run up once more from its log, then end it."""
-        run.let_go()
+        await self._close(run)
         tried = run.taken_up_again
         if run.broken:
-            self._let_go(run)
+            await self._let_go(run)
             return
         try:
             found = await trio.to_thread.run_sync(lambda: self._read(run.fixed.run, broken=tried))
@@ -261,14 +300,18 @@ class Supervisor:
             log.error("run_unreadable", run=run.fixed.run, exc_info=error)
             found = None
         if found is None:
-            self._let_go(run)
+            await self._let_go(run)
         else:
             found.environment = run.environment
             found.taken_up_again = True
             self._carry(found)
 
-    def _let_go(self, run: Run) -> None:
-        run.let_go()
+    async def _close(self, run: Run) -> None:
+        for starting in run.let_go():
+            await starting.abandon()
+
+    async def _let_go(self, run: Run) -> None:
+        await self._close(run)
         self.runs.pop(run.fixed.run, None)
         self._holders.pop((run.fixed.repository.key, run.fixed.task), None)
         self.services.admission.leave(run.fixed.run)

@@ -15,6 +15,7 @@ from ..journal import vocabulary as v
 Event = Mapping[str, Any]
 MAX_MESSAGE_CHARACTERS = 512 * 1024
 NOW_CHARACTERS = 120
+QUESTION_CHARACTERS = 200
 
 
 @define
@@ -34,6 +35,14 @@ class Permission:
         """What clients are shown of it."""
         names = ("request", "question", "tool", "options", "requested_at", "deadline")
         return {name: getattr(self, name) for name in names}
+
+    def summary(self) -> dict[str, Any]:
+        """What is kept of it once it is settled; the journal has the rest."""
+        return {
+            "question": self.question[:QUESTION_CHARACTERS],
+            "requested_at": self.requested_at,
+            "deadline": self.deadline,
+        }
 
 
 @define
@@ -224,7 +233,7 @@ def _resolve(view: View, event: Event) -> None:
         **known,
         "kind": option_kind or None,
         "resolved": told,
-        "asked": asked.public() if asked else {},
+        "asked": asked.summary() if asked else {},
     }
 
 
