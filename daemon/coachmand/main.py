@@ -4,6 +4,7 @@ import argparse
 import ctypes
 import json
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -42,6 +43,7 @@ from .runs.services import Boundary, Services
 from .runs.supervisor import Supervisor
 
 PR_SET_DUMPABLE = 4
+DESCRIPTORS = 16384
 
 log = structlog.get_logger("daemon")
 
@@ -62,6 +64,7 @@ def run_daemon(argv: list[str]) -> int:
     logs.configure()
     os.umask(0o077)
     os.chdir("/")
+    _allow_descriptors()
     # Same-uid processes shall read neither our memory nor our environment.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
@@ -81,6 +84,14 @@ def run_daemon(argv: list[str]) -> int:
         _tell(sys.stdout.fileno() if options.check else options.ready_fd, {"error": failure})
         return error.exit_code
     return EXIT_OK
+
+
+def _allow_descriptors() -> None:
+    """Each run, and each that waits in the queue, takes some; the usual soft limit is 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _options(argv: list[str]) -> argparse.Namespace:
@@ -230,7 +241,7 @@ def _next_generation(path: Path) -> int:
     try:
         number = int(path.read_text()) + 1
     except (FileNotFoundError, ValueError):
-        # A lost counter must not fall behind what keepers have seen.
-        number = int(time.time()) if path.exists() else 1
+        # A lost counter must not fall behind what keepers have seen: the clock is ahead of it.
+        number = int(time.time())
     durable.replace(path, f"{number}\n".encode())
     return number

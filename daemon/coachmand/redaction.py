@@ -12,6 +12,17 @@ from collections.abc import Iterable, Iterator
 MIN_SECRET_BYTES = 8
 
 
+def _overlap(value: bytes, tail: bytes) -> int:
+    """The longest proper beginning of ``value`` that ``tail`` ends with, in bytes."""
+    tail = tail[-(len(value) - 1) :]
+    start = tail.find(value[:1])
+    while start >= 0:
+        if value.startswith(tail[start:]):
+            return len(tail) - start
+        start = tail.find(value[:1], start + 1)
+    return 0
+
+
 class Redactor:
     """Replaces every known secret by asterisks of the same length."""
 
@@ -33,11 +44,8 @@ class Redactor:
 
     def begun(self, data: bytes) -> int:
         """How many bytes at the end of ``data`` could be the beginning of a secret."""
-        for size in range(min(len(data), self.longest - 1), 0, -1):
-            end = data[-size:]
-            if any(len(value) > size and value.startswith(end) for value in self._values):
-                return size
-        return 0
+        tail = data[-(self.longest - 1) :] if self.longest else b""
+        return max((_overlap(value, tail) for value in self._values), default=0)
 
     def mask_text(self, text: str) -> str:
         """The same for text."""

@@ -240,15 +240,20 @@ async def test_a_sandbox_outlives_the_thread_that_launched_it(attempt: Attempt) 
     assert (record["exit_code"], attempt.stream("stdout")) == (0, b"alive\n")
 
 
-async def test_values_to_mask_wait_for_an_heir(attempt: Attempt) -> None:
-    """An agent that ends while nobody is attached: who comes next learns what to mask, and how."""
+async def test_values_to_mask_are_kept_until_the_logs_are_masked(attempt: Attempt) -> None:
+    """Each daemon that comes learns what to mask and how it ended; dismissed, the keeper leaves."""
     await attempt.start(["/bin/true"], mask=["hunter2"])
     record = await until(lambda: read_exit(attempt.directory))
-    async with Peer(attempt) as peer:
-        status = await peer.attach(7)
-        told = await peer.event("exit")
+    for generation in (7, 8):
+        async with Peer(attempt) as peer:
+            status = await peer.attach(generation)
+            told = await peer.event("exit")
+        assert status["mask"] == ["hunter2"]
+        assert status["exit"] == record
+        assert told["exit_code"] == 0
+        assert keeper_alive(attempt.directory)
+    async with Peer(attempt) as last:
+        await last.attach(9)
+        assert (await last.ask("dismiss"))["ok"]
 
-    assert status["mask"] == ["hunter2"]
-    assert status["exit"] == record
-    assert told["exit_code"] == 0
     await until(lambda: not keeper_alive(attempt.directory))

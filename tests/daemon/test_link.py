@@ -39,6 +39,8 @@ async def test_a_conversation_through_the_link(attempt: Attempt) -> None:
         assert await link.write(0, content) == len(content)
         await until(lambda: watcher.sizes == (len(content), 0))
         await link.close_stdin()
+        await until(lambda: watcher.record is not None)
+        await link.dismiss()
         await watcher.wait_gone()
     assert watcher.record == read_exit(attempt.directory)
     assert watcher.evicted is False

@@ -70,10 +70,10 @@ class Index:
             )
             for s in summaries
         ]
-        with self._lock:
+        # The connection's own block commits, or rolls back where the disk refuses.
+        with self._lock, self._db:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?)", rows)
-            self._db.execute("COMMIT")
 
     def page(
         self,

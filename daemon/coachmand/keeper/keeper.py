@@ -25,11 +25,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .connection import Connection
     from .record import Launch
 
 LEAVE_LIMIT_S = 5.0
-# How long the values to mask wait for a daemon, when the agent ended while there was none.
-HEIR_LIMIT_S = 24 * 3600.0
+# How long the values to mask are kept for a daemon that masks the logs.
+SECRETS_LIMIT_S = 24 * 3600.0
 # Timers stand still while the machine sleeps, the wall deadline does not.
 DEADLINE_CHECK_S = 30.0
 
@@ -48,7 +49,8 @@ class Keeper:
         self.cause: str | None = None
         self.signals_sent: set[int] = set()
         self.exit: dict[str, Any] | None = None
-        self._told = False
+        self._told: Connection | None = None
+        self._dismissed = False
         self.started_s = boottime_s()
         self._directory = directory
         self._term_grace_s = launch.term_grace_s
@@ -73,7 +75,7 @@ class Keeper:
 
     def run(self) -> None:
         """Serve until the sandbox ended and its end is on disk and told."""
-        while self.exit is None or self.peers.unread or self._has_secrets_to_leave():
+        while self.exit is None or self.peers.unread or self._keeps_secrets():
             self._loop.turn()
             if self.exit is None and self.sandbox.empty:
                 self._conclude()
@@ -179,20 +181,23 @@ class Keeper:
                 self.outputs.refused(EXIT_NAME, error)
                 return
         self.exit = record
-        self._loop.after(HEIR_LIMIT_S, self._give_up)
+        self._loop.after(SECRETS_LIMIT_S, self.dismiss)
 
-    def _has_secrets_to_leave(self) -> bool:
-        """Whether nobody knows yet what has to be masked in the logs: it is nowhere on disk."""
-        return bool(self.mask) and not self._told
+    def dismiss(self) -> None:
+        """What had to be masked is masked: the values are needed no more."""
+        self._dismissed = True
 
-    def _give_up(self) -> None:
-        self._told = True
+    def _keeps_secrets(self) -> bool:
+        """Whether the logs are not masked yet: what to mask in them is nowhere on disk."""
+        return bool(self.mask) and not self._dismissed
 
     def _tell_end(self) -> None:
-        """Tell whoever is attached, or the first one to come, and leave soon after."""
-        if self.exit is None or self._told or self.peers.attached is None:
+        """Tell each daemon that attaches once; without secrets to keep, leave soon after."""
+        peer = self.peers.attached
+        if self.exit is None or peer is None or peer is self._told:
             return
-        self._told = True
-        self._loop.after(LEAVE_LIMIT_S, self.peers.drop_attached)
+        self._told = peer
+        if not self._keeps_secrets():
+            self._loop.after(LEAVE_LIMIT_S, self.peers.drop_attached)
         self.peers.announce_output(self.outputs.sizes)
         self.peers.announce("exit", **self.exit)

@@ -99,6 +99,11 @@ def release(keeper: Keeper, message: Message, body: bytes) -> Message:
     return {"storage_error": keeper.outputs.error}
 
 
+def dismiss(keeper: Keeper, message: Message, body: bytes) -> Message:
+    keeper.dismiss()
+    return {}
+
+
 def status(keeper: Keeper, message: Message, body: bytes) -> Message:
     return keeper.status()
 
@@ -108,6 +113,7 @@ OPERATIONS: dict[str, Operation] = {
     "close_stdin": close_stdin,
     "signal": send_signal,
     "set_deadline": set_deadline,
+    "dismiss": dismiss,
     "hold": hold,
     "release": release,
     "status": status,

@@ -279,8 +279,14 @@ async def _end_keeper(run: "Run", path: os.PathLike[str]) -> None:
 
 
 async def _read_again(run: "Run") -> None:
-    """The attempt is over and on record; what is left is to conclude."""
-    run.attempt = Attempt(run, run.view.attempt, None)
+    """The attempt is over and on record; what is left is to conclude.
+
+    A keeper with values to mask is still there, and tells them.
+    """
+    link = await _reach(run, run.directory.attempt(run.view.attempt))
+    if link is not None:
+        run.redact(link.mask)
+    run.attempt = Attempt(run, run.view.attempt, link)
     run.attempt.begin(_conversation(run))
     exit = run.view.exit
     if exit is None or "lost" in exit:

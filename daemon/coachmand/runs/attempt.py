@@ -21,7 +21,7 @@ from .segments import SegmentReader
 from .view import View
 
 STDERR_TAIL_BYTES = 4096
-MAX_EPILOGUE_BYTES = 256 * 1024 * 1024
+MAX_EPILOGUE_BYTES = 16 * 1024 * 1024
 # What a keeper answers, in the codes of docs/keeper-protocol.md: nobody is there to ask; nobody
 # will read these bytes any more; there is nothing to signal, or the disk has to be mended first.
 UNREACHABLE = frozenset({"gone", "timeout"})
@@ -166,6 +166,11 @@ class Attempt:
         """Tell the agent that nothing more will come."""
         self._host.view.stdin_closed = True
         await self._with_link(lambda link: link.close_stdin())
+
+    async def dismiss(self) -> None:
+        """The logs are masked: the keeper need not keep the values for anybody."""
+        if self._link is not None and self._link.mask:
+            await self._with_link(lambda link: link.dismiss())
 
     def look_again(self) -> None:
         """Whatever we were told or not: find out anew how it stands with the keeper."""

@@ -23,6 +23,7 @@ from .prepare import admin_dir
 from .summary import summary_of
 
 if TYPE_CHECKING:
+    from ..repos.records import FileChange
     from .run import Run
 
 log = structlog.get_logger("run")
@@ -35,6 +36,7 @@ ENDED_BY_REASON = {
     "internal_error": "internal_error",
 }
 MAX_ROWS = 1000
+MAX_LEFT_OUT = 20
 
 
 @frozen
@@ -59,6 +61,8 @@ async def product_of(run: "Run") -> Product:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_clear_scratch, run)
         try:
+            if run.view.commits is not None:
+                return await _look_at(run, run.view.commits["from"], run.view.commits["to"])
             return await _record_tree(run)
         except RepoError as error:
             text = f"the work is kept in the worktree only: {error.message}"
@@ -88,16 +92,24 @@ async def _record_tree(run: "Run") -> Product:
         parents=(start,),
         message=f"coachman: run {record.run}, task {record.task}",
     )
-    changed, output = snapshot.commit != start, run.directory.artifacts
-    files = await workers.diff_names(repo.common_dir, start, snapshot.commit) if changed else ()
+    left_out = (f"left out: {path}" for path in snapshot.left_out[:MAX_LEFT_OUT])
+    return await _look_at(run, start, snapshot.commit, *snapshot.warnings, *left_out)
+
+
+async def _look_at(run: "Run", start: str | None, commit: str | None, *warnings: str) -> Product:
+    """What lies between two commits, and in the output directory."""
+    workers, output = run.services.workers, run.directory.artifacts
+    files: tuple[FileChange, ...] = ()
+    if start is not None and commit is not None and start != commit:
+        files = await workers.diff_names(run.fixed.repository.common_dir, start, commit)
     wrote = await trio.to_thread.run_sync(_is_filled, output)
     artifacts = await workers.hash_tree(str(output)) if wrote else ()
     return Product(
         start,
-        snapshot.commit,
+        commit,
         tuple(asdict(change) for change in files[:MAX_ROWS]),
         tuple(asdict(artifact) for artifact in artifacts[:MAX_ROWS]),
-        (*snapshot.warnings, *(f"left out: {path}" for path in snapshot.left_out[:20])),
+        warnings,
         {
             "files": len(files),
             "added": sum(change.added for change in files),
@@ -121,6 +133,8 @@ async def conclude(run: "Run", product: Product) -> None:
         # Once masked, the logs cannot be replayed: that the attempt is over comes first.
         await run.journal.sync()
     await trio.to_thread.run_sync(rawlogs.mask_run, run.directory.path, run.journal.redactor)
+    if run.attempt is not None:
+        await run.attempt.dismiss()
     over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
     ended = Entry(v.RUN_ENDED, _ended(run, product, found))
     await run.record([Entry(v.RUN_STATE, over), ended])
@@ -156,7 +170,8 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
     if view.attempt:
         segments = run.directory.segments(view.attempt, "stderr")
         stderr = await trio.to_thread.run_sync(rawlogs.tail, segments, STDERR_TAIL_BYTES)
-    error = {"message": run.end.failure} if run.end.failure else view.turn_error
+    failure = run.end.failure or view.failure
+    error = {"message": failure} if failure else view.turn_error
     return verdict.Facts(
         ended_by=_ended_by(run, exit),
         stop_reason=view.turn_stop_reason if view.turn_over else None,
@@ -194,6 +209,7 @@ def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, An
         "usage": view.usage,
         "cost_usd": view.cost_usd,
         "changes": dict(product.totals),
+        "commits": {"from": product.start, "to": product.commit},
         "final_message": shown,
         "final_message_truncated": view.message_cut or len(shown) < len(message),
     }

@@ -78,7 +78,7 @@ class End:
         if not run.view.finished:
             if self._waits_for_epilogue():
                 return
-            done = self._epilogue is not None and self._epilogue.output is not None
+            done = self._epilogue is not None and self._epilogue.worked
             payload = {"exit_code": exit.get("exit_code"), "signal": exit.get("signal")}
             given = Input("finish", attempt.dialogue.fed, {**payload, "epilogue": done})
             ending = await trio.to_thread.run_sync(attempt.ending, given)
@@ -97,10 +97,10 @@ class End:
 
     async def _without_agent(self) -> None:
         run = self._run
-        await self._enter_stopping("start_failed" if self.failure else None)
+        await self._enter_stopping("start_failed" if self.failure else None, self.failure)
         self.concluding = True
         run.stop_preparing()
-        if run.attempt is not None and not run.view.attempt_over:
+        if run.view.attempt and not run.view.attempt_over:
             await run.record([Entry(v.ATTEMPT_ENDED, {"exit": None})])
         run.spawn(self._gather)
 
@@ -121,6 +121,6 @@ class End:
     async def _gather(self) -> None:
         self._run.post(inbox.Concluded(await product_of(self._run)))
 
-    async def _enter_stopping(self, reason: str | None) -> None:
+    async def _enter_stopping(self, reason: str | None, error: str | None = None) -> None:
         if self._run.view.state != "stopping":
-            await self._run.enter("stopping", reason)
+            await self._run.enter("stopping", reason, error=error)

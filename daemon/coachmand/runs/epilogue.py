@@ -14,7 +14,6 @@ from .clock import boottime_s
 from .keepers import KeeperError, keeper_alive, launch, read_exit
 from .link import KeeperLink
 from .prepare import Launch, launch_record
-from .segments import SegmentReader
 
 if TYPE_CHECKING:
     from .run import Run
@@ -43,21 +42,21 @@ class _Watcher:
 
 
 async def run_epilogue(run: "Run", planned: Launch, session: str) -> None:
-    """Run the plan's epilogue, or find the one that runs already, and post its output.
+    """Run the plan's epilogue, or find the one that runs already, and post how it went.
 
     It is no part of the verdict: where it fails, the run goes without what it tells.
     """
     assert run.attempt is not None
     path = run.directory.epilogue(run.attempt.number)
-    output: bytes | None = None
+    worked = False
     try:
         if not await trio.Path(path).exists():
             await _start(run, planned, session, path)
         with trio.move_on_after(planned.epilogue_limit_s + MARGIN_S):
-            output = await _output(run, path)
+            worked = await _ends_well(run, path)
     except (KeeperError, OSError) as error:
         log.warning("epilogue_failed", run=run.fixed.run, error=str(error))
-    run.post(inbox.EpilogueDone(output))
+    run.post(inbox.EpilogueDone(worked))
 
 
 async def _start(run: "Run", planned: Launch, session: str, path: Path) -> None:
@@ -66,17 +65,14 @@ async def _start(run: "Run", planned: Launch, session: str, path: Path) -> None:
     deadline_s = boottime_s() + planned.epilogue_limit_s
     record = launch_record(evolve(planned, command=words), run.services, path, deadline_s)
     lock = os.path.join(path, keeper.LOCK_NAME)
-    await launch({**record, "stdin": "null"}, lock, run.services.python)
+    # Its logs are masked with the agent's: its keeper has nothing to keep for that.
+    await launch({**record, "stdin": "null", "mask": []}, lock, run.services.python)
 
 
-async def _output(run: "Run", path: os.PathLike[str]) -> bytes | None:
+async def _ends_well(run: "Run", path: os.PathLike[str]) -> bool:
     if keeper_alive(path):
         watcher = _Watcher()
         link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
         await watcher.over.wait()
         link.close()
-    exit = read_exit(path)
-    if exit is None or exit.get("exit_code") != 0:
-        return None
-    with SegmentReader(path, "stdout") as reader:
-        return await trio.to_thread.run_sync(reader.read, 0, exit["stdout_bytes"])
+    return (read_exit(path) or {}).get("exit_code") == 0

@@ -71,9 +71,9 @@ class KeeperGone:
 
 @frozen
 class EpilogueDone:
-    """The epilogue ran; ``output`` None where it failed."""
+    """The epilogue is over; its output is on disk where it ``worked``."""
 
-    output: bytes | None
+    worked: bool
 
 
 @frozen

@@ -149,6 +149,10 @@ class KeeperLink:
     async def set_deadline(self, boottime_s: float | None) -> None:
         await self.request("set_deadline", boottime_s=boottime_s)
 
+    async def dismiss(self) -> None:
+        """The logs are masked: the keeper may forget the values, and leave once its agent has."""
+        await self.request("dismiss")
+
     async def hold(self) -> None:
         """Let the agent's output wait in its pipes."""
         await self.request("hold")

@@ -17,6 +17,9 @@ RECENT_MS = 12 * 3600 * 1000
 MAX_ROWS = 1000
 # Labels and repositories are few in a page: rows are fetched so many at a time.
 FETCH_ROWS = 200
+# What a cursor among the living runs begins with; no run's id does.
+LIVING = "living-"
+BEHIND_THE_LIVING = f"{LIVING}1000000000"
 Summary = dict[str, Any]
 
 
@@ -46,20 +49,43 @@ async def list_runs(
     """
     repo = await _repo(supervisor, wanted.here)
     limit = max(1, min(wanted.limit, MAX_ROWS))
-    living = [] if wanted.cursor else _living(supervisor, wanted, repo)
+    living, skipped = _page_of_living(supervisor, wanted, repo)
+    if len(living) > limit:
+        return living[:limit], 0, f"{LIVING}{skipped + limit}"
     ended: list[Summary] = []
     cursor = None
     if _wants_ended(wanted):
         ended, cursor = await trio.to_thread.run_sync(
-            _ended, supervisor, wanted, repo, max(0, limit - len(living))
+            _ended, supervisor, wanted, repo, limit - len(living)
         )
-    names = {summary["run"] for summary in living}
+    names = set(supervisor.runs)
     ended = [summary for summary in ended if summary["run"] not in names]
     recent_ms = _recent_ms(wanted)
     older = 0
     if recent_ms is not None:
         older = await trio.to_thread.run_sync(supervisor.services.index.count, recent_ms)
-    return [*living, *ended][:limit], older, cursor
+    return [*living, *ended], older, cursor
+
+
+def _page_of_living(
+    supervisor: Supervisor, wanted: Filter, repo: str | None
+) -> tuple[list[Summary], int]:
+    """The living runs from the cursor on, and how many came before it.
+
+    They come first and are counted: a cursor among them is a number, one behind them a run.
+    """
+    if wanted.cursor is None:
+        return _living(supervisor, wanted, repo), 0
+    if not wanted.cursor.startswith(LIVING):
+        return [], 0
+    skipped = _number(wanted.cursor.removeprefix(LIVING))
+    return _living(supervisor, wanted, repo)[skipped:], skipped
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise RpcError("InvalidParams", "cannot list: that is no cursor of this daemon")
+    return int(text)
 
 
 def _recent_ms(wanted: Filter) -> int | None:
@@ -97,7 +123,7 @@ def _ended(
     since = wanted.since if wanted.since is not None else _recent_ms(wanted)
     equal = {"repo": repo, "task": wanted.task, "agent": wanted.agent}
     found: list[Summary] = []
-    before = wanted.cursor
+    before = None if wanted.cursor is None or wanted.cursor.startswith(LIVING) else wanted.cursor
     while len(found) <= limit:
         rows = supervisor.services.index.page(
             before=before,
@@ -111,7 +137,9 @@ def _ended(
             break
         before = rows[-1]["run"]
     page = found[:limit]
-    return page, page[-1]["run"] if page and len(found) > limit else None
+    if len(found) <= limit:
+        return page, None
+    return page, page[-1]["run"] if page else BEHIND_THE_LIVING
 
 
 def _matches(summary: Summary, wanted: Filter, repo: str | None) -> bool:

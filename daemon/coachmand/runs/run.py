@@ -154,13 +154,19 @@ class Run:
             self.services.on_change()
 
     async def enter(
-        self, state: str, reason: str | None = None, by: Mapping[str, Any] | None = None
+        self,
+        state: str,
+        reason: str | None = None,
+        by: Mapping[str, Any] | None = None,
+        error: str | None = None,
     ) -> None:
-        """Go over to another state; ``by`` says who wanted it."""
+        """Go over to another state; ``by`` says who wanted it, ``error`` why it had to be."""
         current = self.view.state
         transitions.check(current, state)
-        members = {"from": current, "to": state, "reason": reason}
-        await self.record([Entry(v.RUN_STATE, {**members, **({"by": dict(by)} if by else {})})])
+        members: dict[str, Any] = {"from": current, "to": state, "reason": reason}
+        told = {"by": dict(by) if by else None, "error": error}
+        members |= {name: value for name, value in told.items() if value is not None}
+        await self.record([Entry(v.RUN_STATE, members)])
 
     async def _next(self) -> inbox.Message | None:
         due_s = min((d.due_s for d in self._deadlines()), default=None)

@@ -12,7 +12,7 @@ STDERR_CHARACTERS = 400
 class Facts:
     """What is known when nothing of the run lives any more.
 
-    ``ended_by``: agent, cancel, wall, keeper_lost, replay_diverged, session_changed or
+    ``ended_by``: agent, cancel, wall, keeper_lost, replay_diverged, internal_error or
     start_failed. ``stop_reason`` is the agent's own terminal record, None where it never gave one.
     """
 
@@ -93,10 +93,6 @@ RULES: tuple[Rule, ...] = (
     (lambda f: f.ended_by == "start_failed", _start_failed),
     (lambda f: f.ended_by == "cancel", _always("cancelled", "cancelled")),
     (lambda f: f.ended_by == "wall", _timed_out),
-    (
-        lambda f: f.ended_by == "session_changed",
-        _always("failed", "session_changed", "the agent went on in another session than asked"),
-    ),
     (lambda f: f.stop_reason is None, _died),
     (lambda f: f.stop_reason == "error", _agent_error),
     (lambda f: f.stop_reason == "refusal", _always("refused", "refusal", "the model refused")),

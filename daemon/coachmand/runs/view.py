@@ -1,5 +1,8 @@
 """What a run's journal says, folded: the one place that reads meaning from its lines.
 
+Two members are not the journal's: `stdin_closed`, which the keeper knows as well, and
+`inputs`, which a checkpoint empties.
+
 A living run keeps its view current by applying each line it appends; a starting
 daemon gets the same view by applying the lines it finds.
 """
@@ -108,6 +111,8 @@ class View:
     error: dict[str, str] | None = None
     exit: dict[str, Any] | None = None
     changes: dict[str, int] | None = None
+    commits: dict[str, str | None] | None = None
+    failure: str | None = None
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -145,6 +150,7 @@ def _state(view: View, event: Event) -> None:
     if event["to"] == "ended":
         return  # only run.ended decides, and it is the next line
     view.state, view.reason = event["to"], event.get("reason")
+    view.failure = event.get("error") or view.failure
     if view.state == "waiting":
         view.waiting_since_ms = event["ts"]
     elif view.waiting_since_ms is not None:
@@ -284,6 +290,7 @@ def _ended(view: View, event: Event) -> None:
     view.error = event.get("error")
     view.ended_ms = event["ts"]
     view.changes = event.get("changes")
+    view.commits = event.get("commits")
     view.now = None
 
 
