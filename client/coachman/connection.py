@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # sun_path holds 108 bytes with its terminator.
 SUN_PATH_BYTES = 107
 _RECEIVE_BYTES = 256 * 1024
+_CROWDED_S = 5.0
+_PAUSE_S = 0.02
 _NOBODY_LISTENS = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR)
 
 
@@ -37,7 +39,7 @@ def connect_unix(path: str, timeout_s: float | None) -> Socket:
         raise _connect_error(path, error) from None
     try:
         channel.settimeout(timeout_s)
-        with_short_path(path, channel.connect)
+        with_short_path(path, lambda name: _connect(channel, name))
     except OSError as error:
         channel.close()
         raise _connect_error(path, error) from None
@@ -45,6 +47,18 @@ def connect_unix(path: str, timeout_s: float | None) -> Socket:
         channel.close()
         raise
     return channel
+
+
+def _connect(channel: Socket, name: str) -> None:
+    """Connect; a daemon whose queue of callers is full for a moment is asked again."""
+    until = time.monotonic() + _CROWDED_S
+    while True:
+        try:
+            return channel.connect(name)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 def with_short_path(path: str, use: "Any") -> None:

@@ -1,6 +1,7 @@
 """What crosses from the keeper into the sandbox, and what the keeper itself shows."""
 
 import base64
+import ctypes
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import trio
 
 from coachmand import keeper
+from coachmand.keeper.system import KEYCTL_NUMBERS
 from keeper_attempts import Attempt, Peer, private_kib, proc, proc_value, shown, until
 
 pytest_plugins = ("keeper_fixtures",)
@@ -160,3 +162,16 @@ def launch_as_nobody(python: str, attempt: Attempt) -> None:
     )
     os.close(lock)
     assert json.loads(done.stdout)["ready"] is True, done
+
+
+async def test_the_agent_is_in_a_keyring_of_its_own(attempt: Attempt) -> None:
+    """Keys of the login's session are neither there to be used nor to be revoked."""
+    number = KEYCTL_NUMBERS[os.uname().machine]
+    ask = f"libc.syscall({number}, 0, -3, 0)"  # KEYCTL_GET_KEYRING_ID of the session's
+    libc = ctypes.CDLL(None, use_errno=True)
+    ours = libc.syscall(number, 0, -3, 0)
+    await attempt.python(f"import ctypes; libc = ctypes.CDLL(None); print({ask}, flush=True)")
+    await attempt.exit()
+
+    theirs = int(attempt.stream("stdout"))
+    assert theirs not in (-1, ours)

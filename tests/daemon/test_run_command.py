@@ -108,3 +108,24 @@ def test_a_message_of_many_megabytes_is_whole_in_its_file(
     assert lines == [str(number) for number in range(1, 600_001)]
     assert result["final_message_truncated"]
     assert result["final_message"].endswith("599999\n600000\n")
+
+
+@pytest.mark.parametrize("place", ["/workspace", "/output"])
+def test_names_that_are_no_text_are_told_and_end_like_any_other(
+    daemon: DaemonProcess, repo: Path, place: str
+) -> None:
+    """A file whose name is not UTF-8 is in the result, escaped; the run has its terminal record."""
+    [result] = run_all(daemon, repo, [f'printf z > "{place}/$(printf "bad\\377")"; echo done'])
+    listed = result["changed_files"] if place == "/workspace" else result["artifacts"]
+
+    assert result["outcome"] == "succeeded"
+    assert [row["path"] for row in listed] == ["bad\\xff"]
+
+
+def test_a_huge_sparse_output_does_not_hold_the_run(daemon: DaemonProcess, repo: Path) -> None:
+    """A file that costs the agent nothing costs the daemon no hours: it is listed, not read."""
+    [result] = run_all(daemon, repo, ["truncate -s 500G /output/big; echo done"])
+    [artifact] = result["artifacts"]
+
+    assert artifact["size"] == 500 * 1024**3
+    assert artifact["sha256"] is None

@@ -151,3 +151,27 @@ def _target(link: Path) -> str:
         return str(link.readlink())
     except OSError:
         return ""
+
+
+def test_an_empty_name_means_no_run(daemon: DaemonProcess, repo: Path) -> None:
+    """`cancel ""`, as a script with an unset variable says it, cancels nothing."""
+    with daemon.client() as client:
+        run = client.run.start("sleep 60", dir=str(repo), agent="demo")["run"]
+        with pytest.raises(coachman.CoachmanError, match="its name is empty"):
+            client.run.cancel([""])
+        state = client.run.get(run)["state"]
+
+    assert state != "stopping"
+
+
+def test_a_run_whose_files_are_gone_is_never_a_success(
+    daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
+) -> None:
+    """Somebody deletes a finished run's result: wait says lost, with its exit code."""
+    with daemon.client() as client:
+        run = client.run.start("say hi", dir=str(repo), agent="demo")["run"]
+        client.run.wait([run], timeout_s=30)
+        (daemon.state / "runs" / run / "result.json").unlink()
+        [row] = client.run.wait([run], timeout_s=5)["runs"]
+
+    assert (row["outcome"], row["exit_code"]) == ("lost", 9)

@@ -96,6 +96,10 @@ def test_a_task_goes_on_where_the_last_run_left_it(daemon: DaemonProcess, repo: 
         ({"agent": "command"}, "needs a program"),
         ({"argv": ["ls"]}, "takes no program"),
         ({"agent": "command", "argv": ["ls"], "permissions": "ask"}, "never asks"),
+        ({"permissions": "x"}, "`permissions` must be one of allow, ask, deny"),
+        ({"agent": "command", "argv": ["a\0b"]}, "`argv` must be words without NUL"),
+        ({"request_key": ""}, "`request_key` must be 1 to 256 characters"),
+        ({"labels": {str(n): "" for n in range(65)}}, "`labels` must be at most 64"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_happens(

@@ -9,6 +9,7 @@ import msgspec
 from attrs import frozen
 
 from .. import durable
+from ..journal.lines import dump
 
 FORMAT = 1
 
@@ -108,8 +109,7 @@ class RunDirectory:
 
 def encode_json(record: dict[str, Any]) -> bytes:
     """A record that names its format, for programs and for eyes."""
-    data = msgspec.json.encode({"format": FORMAT, **record})
-    return msgspec.json.format(data, indent=1) + b"\n"
+    return msgspec.json.format(dump({"format": FORMAT, **record}), indent=1) + b"\n"
 
 
 def put_json(path: Path, record: dict[str, Any]) -> None:

@@ -58,16 +58,16 @@ def decode_cursor(cursor: str) -> tuple[str, int]:
 
 def encode(event: dict[str, Any], reference: Mapping[str, Any] | None = None) -> bytes:
     """``event`` as one line of JSON of at most 256 KiB; longer text is cut and referenced."""
-    data = _dump(event)
+    data = dump(event)
     if len(data) <= MAX_EVENT_BYTES:
         return data
     slim = {key: _cut(value) for key, value in event.items()}
     slim["cut"] = dict(reference or {})
-    data = _dump(slim)
+    data = dump(slim)
     if len(data) <= MAX_EVENT_BYTES:
         return data
     envelope = ("type", "seq", "ts", "run", "attempt", "turn", "session", "n")
-    return _dump({k: slim[k] for k in envelope if k in slim} | {"cut": slim["cut"]})
+    return dump({k: slim[k] for k in envelope if k in slim} | {"cut": slim["cut"]})
 
 
 def decode(data: bytes) -> dict[str, Any]:
@@ -84,7 +84,8 @@ def seq_of(data: bytes) -> int:
     return int(data[start : data.index(b",", start)])
 
 
-def _dump(event: dict[str, Any]) -> bytes:
+def dump(event: dict[str, Any]) -> bytes:
+    """``event`` as JSON, whatever text it holds."""
     try:
         return msgspec.json.encode(event)
     except UnicodeEncodeError:

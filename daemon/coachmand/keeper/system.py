@@ -1,13 +1,23 @@
 """Facts of the system: the boot, its clock, and who a process is."""
 
+from __future__ import annotations
+
+import errno
+import os
 import time
 
 from .errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PROCESS_NAME = b"coachman-keeper"
+KEYCTL_JOIN_SESSION_KEYRING = 1
+KEYCTL_NUMBERS = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
 
 
 def boot_id() -> str:
@@ -45,3 +55,19 @@ def set_process() -> None:
     libc.prctl(PR_SET_NAME, PROCESS_NAME, 0, 0, 0)
     if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise LaunchError("cannot start the keeper: PR_SET_DUMPABLE was refused")
+    leave_keyring(libc)
+
+
+def leave_keyring(libc: Any) -> None:
+    """Take a session keyring of our own: the login's holds keys that no agent may use or revoke.
+
+    A kernel without keyrings has none to leave.
+    """
+    number = KEYCTL_NUMBERS.get(os.uname().machine)
+    if number is None:
+        raise LaunchError("cannot start the keeper: keyctl is not known on this architecture")
+    if libc.syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
+        import ctypes  # noqa: PLC0415 - as above
+
+        if ctypes.get_errno() != errno.ENOSYS:
+            raise LaunchError("cannot start the keeper: a keyring of its own was refused")

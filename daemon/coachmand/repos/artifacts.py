@@ -11,27 +11,36 @@ from coachmand.repos.errors import TOO_LARGE, RepoError
 from coachmand.repos.records import Artifact
 
 MAX_FILES = 100_000
+# Sparse files cost an agent nothing: beyond this, a file is listed but not read.
+MAX_HASHED_BYTES = 4 * 1024**3
 
 
 def hash_tree(directory: str) -> list[dict[str, Any]]:
-    """An `Artifact` for each regular file, sorted by path; links and pipes are passed over."""
+    """An `Artifact` for each regular file, sorted by path; links and pipes are passed over.
+
+    At most `MAX_HASHED_BYTES` are read in all; what lies beyond has no digest.
+    """
     root = beneath.open_root(beneath.raw(directory))
     found: list[Artifact] = []
+    left = MAX_HASHED_BYTES
     try:
         for path, descriptor in beneath.files(root, lambda _: None):
             if len(found) >= MAX_FILES:
                 raise RepoError(
                     TOO_LARGE, f"cannot list {directory}: it holds over {MAX_FILES} files"
                 )
-            found.append(_artifact(path, descriptor))
+            size = os.fstat(descriptor).st_size
+            left -= size
+            digest = _digest(descriptor, size) if left >= 0 else None
+            found.append(Artifact(beneath.text(path), size, digest))
     finally:
         os.close(root)
     return [asdict(each) for each in sorted(found, key=lambda each: each.path)]
 
 
-def _artifact(path: bytes, descriptor: int) -> Artifact:
-    digest, size = hashlib.sha256(), 0
-    while chunk := os.read(descriptor, beneath.CHUNK_BYTES):
+def _digest(descriptor: int, size: int) -> str:
+    digest = hashlib.sha256()
+    while size > 0 and (chunk := os.read(descriptor, min(size, beneath.CHUNK_BYTES))):
         digest.update(chunk)
-        size += len(chunk)
-    return Artifact(beneath.text(path), size, digest.hexdigest())
+        size -= len(chunk)
+    return digest.hexdigest()

@@ -63,11 +63,14 @@ class DiffStat:
 
 @frozen
 class Artifact:
-    """A regular file below a directory: relative path, bytes, lower-case hex digest."""
+    """A regular file below a directory: relative path, bytes, lower-case hex digest.
+
+    ``sha256`` is None for a file that was too large to be read.
+    """
 
     path: str
     size: int
-    sha256: str
+    sha256: str | None
 
 
 def as_tuples(record: dict[str, Any]) -> dict[str, Any]:

@@ -65,8 +65,13 @@ async def product_of(run: "Run") -> Product:
                 return await _look_at(run, run.view.commits["from"], run.view.commits["to"])
             return await _record_tree(run)
         except RepoError as error:
-            text = f"the work is kept in the worktree only: {error.message}"
-            return Product(warnings=(text,))
+            return Product(warnings=(await _not_recorded(run, error),))
+
+
+async def _not_recorded(run: "Run", error: RepoError) -> str:
+    kept = await trio.Path(run.fixed.worktree).is_dir()
+    where = "it is in the worktree only" if kept else "its worktree is gone"
+    return _shown(f"what this run changed was not recorded, {where}: {error.message}")
 
 
 async def _clear_scratch(run: "Run") -> None:
@@ -107,15 +112,24 @@ async def _look_at(run: "Run", start: str | None, commit: str | None, *warnings:
     return Product(
         start,
         commit,
-        tuple(asdict(change) for change in files[:MAX_ROWS]),
-        tuple(asdict(artifact) for artifact in artifacts[:MAX_ROWS]),
-        warnings,
+        tuple(_nameable(asdict(change)) for change in files[:MAX_ROWS]),
+        tuple(_nameable(asdict(artifact)) for artifact in artifacts[:MAX_ROWS]),
+        tuple(_shown(warning) for warning in warnings),
         {
             "files": len(files),
             "added": sum(change.added for change in files),
             "removed": sum(change.removed for change in files),
         },
     )
+
+
+def _nameable(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "path": _shown(row["path"])}
+
+
+def _shown(name: str) -> str:
+    """A name that may hold any bytes, as text that JSON can hold: others as \\xNN."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _is_filled(directory: Path) -> bool:

@@ -23,6 +23,8 @@ async def resolve(supervisor: Supervisor, reference: str, directory: str | None)
 
     ``directory`` is the caller's: it says which repository "@" and a task's name are of.
     """
+    if not reference:
+        raise RpcError("InvalidParams", "cannot find a run: its name is empty")
     if reference in supervisor.runs:
         return reference
     if is_run_id(reference):

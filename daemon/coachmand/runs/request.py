@@ -1,13 +1,14 @@
 """From what a caller asks to a run's record: everything is checked before anything happens."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import trio
 from attrs import evolve, field, frozen
 from attrs.validators import optional
 
+from coachman.wire import PERMISSION_MODES
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.profiles import PROFILES
@@ -27,9 +28,24 @@ from .services import Services
 from .tasks import Task, TaskStore
 
 MAX_TITLE_CHARACTERS = 80
+MAX_LABELS = 64
+MAX_KEY_CHARACTERS = 256
 MAX_TIMEOUT_S = 366 * 86400.0
 
 
+def _is_path(path: str) -> bool:
+    return path.startswith("/") and "\0" not in path
+
+
+def _are_words(words: Iterable[str]) -> bool:
+    return not any("\0" in word for word in words)
+
+
+def _is_key(key: str) -> bool:
+    return 1 <= len(key) <= MAX_KEY_CHARACTERS
+
+
+_PERMISSIONS = must(f"one of {', '.join(PERMISSION_MODES)}", lambda mode: mode in PERMISSION_MODES)
 _SECONDS = must(
     f"a number of seconds above 0 and at most {MAX_TIMEOUT_S:.0f}",
     lambda seconds: 0 < seconds <= MAX_TIMEOUT_S,
@@ -51,21 +67,32 @@ class StartRequest:
     ``env`` lends the values of the variables that the agent declares; they stay in memory.
     """
 
-    dir: str
+    dir: str = field(validator=must("an absolute path", _is_path))
     prompt: str = ""
     agent: str | None = None
-    argv: tuple[str, ...] = ()
+    argv: tuple[str, ...] = field(default=(), validator=must("words without NUL", _are_words))
     model: str | None = None
     effort: str | None = None
     task: str | None = None
     profile: str | None = None
-    permissions: str | None = None
+    permissions: str | None = field(default=None, validator=optional(_PERMISSIONS))
     base: str | None = None
-    env: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
+    env: Mapping[str, str] = field(
+        factory=dict,
+        repr=lambda env: repr(sorted(env)),
+        validator=must(
+            "names and values without NUL", lambda env: _are_words(sum(env.items(), ()))
+        ),
+    )
     timeouts: Timeouts = Timeouts()
-    labels: Mapping[str, str] = field(factory=dict)
+    labels: Mapping[str, str] = field(
+        factory=dict, validator=must(f"at most {MAX_LABELS}", lambda m: len(m) <= MAX_LABELS)
+    )
     title: str | None = None
-    request_key: str | None = None
+    request_key: str | None = field(
+        default=None,
+        validator=optional(must(f"1 to {MAX_KEY_CHARACTERS} characters", _is_key)),
+    )
     no_wait: bool = False
     dry_run: bool = False
 

@@ -18,6 +18,7 @@ from ..journal.log import Journal, read_file
 from ..redaction import Redactor
 from ..rpc.errors import RpcError
 from . import inbox, keys
+from .keepers import KeeperError, end_keeper
 from .prepare import secret_names
 from .record import Record
 from .replay import fold, latest_checkpoint
@@ -291,6 +292,7 @@ class Supervisor:
         await self._close(run)
         tried = run.taken_up_again
         if run.broken:
+            await self._end_agent(run)
             await self._let_go(run)
             return
         try:
@@ -300,11 +302,20 @@ class Supervisor:
             log.error("run_unreadable", run=run.fixed.run, exc_info=error)
             found = None
         if found is None:
+            await self._end_agent(run)
             await self._let_go(run)
         else:
             found.environment = run.environment
             found.taken_up_again = True
             self._carry(found)
+
+    async def _end_agent(self, run: Run) -> None:
+        """Nobody carries the run any more: its agent must not go on unwatched."""
+        path = run.directory.attempt(run.view.attempt)
+        try:
+            await trio.to_thread.run_sync(end_keeper, path)
+        except (KeeperError, OSError) as error:
+            log.error("orphans_live", run=run.fixed.run, error=str(error))
 
     async def _close(self, run: Run) -> None:
         for starting in run.let_go():

@@ -4,7 +4,7 @@ from typing import Any
 
 import trio
 
-from coachman.wire import exit_of_result
+from coachman.wire import EXIT_LOST, exit_of_result
 
 from ..evidence.rundir import RunDirectory
 from .clock import epoch_ms
@@ -79,8 +79,10 @@ def _ended(result: Row) -> Row:
 
 
 def _unknown(run: str) -> Row:
-    """A run whose files cannot be read: it will not change, so waiting for it is over."""
-    return {"run": run, "handle": run[-5:], "state": "unknown", "met": "ended", "outcome": None}
+    """A run whose files cannot be read: waiting for it is over, and nobody can say how it ended."""
+    unknown = {"state": "unknown", "met": "ended", "outcome": "lost", "stop_reason": "unreadable"}
+    error = {"message": "this run's files cannot be read; the daemon's log says why"}
+    return {"run": run, "handle": run[-5:], **unknown, "error": error, "exit_code": EXIT_LOST}
 
 
 def _next_of(handle: str, attention: Row | None) -> list[list[str]]:
