@@ -10,12 +10,12 @@ import pytest
 import trio
 
 from coachmand.repos import landlock
+from coachmand.repos.artifacts import MAX_HASHED_BYTES
 from coachmand.repos.errors import RepoError
 from coachmand.repos.pool import GitWorkers
 from repos_fixtures import git, make_repo, make_sparse, run, write
 
 Eventually = Callable[[Callable[[], object]], Awaitable[object]]
-SPARSE_BYTES = 1 << 40
 
 
 @pytest.fixture
@@ -26,10 +26,10 @@ async def workers() -> AsyncIterator[GitWorkers]:
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Path:
-    """A directory whose digest takes longer than any test."""
+    """A directory whose digest takes seconds: as much as is ever read."""
     folder = tmp_path / "endless"
     folder.mkdir()
-    make_sparse(folder / "sparse", SPARSE_BYTES)
+    make_sparse(folder / "sparse", MAX_HASHED_BYTES)
     return folder
 
 
@@ -223,6 +223,7 @@ def test_the_daemon_never_loads_libgit2() -> None:
 CONFINED = """
 import os, sys
 from coachmand.repos import landlock
+from coachmand.repos.artifacts import MAX_HASHED_BYTES
 inside, outside = sys.argv[1:3]
 held = os.open(outside + "/held", os.O_RDONLY)
 landlock.confine([(inside, landlock.{rights}), (outside + "/one", landlock.READ)])
