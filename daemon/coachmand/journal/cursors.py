@@ -16,6 +16,7 @@ class Cursor:
 
     def __init__(self, journal: Journal, seq: int) -> None:
         self._journal = journal
+        self.path = journal.path
         self.seq = seq
         self._offset = 0
 
@@ -45,7 +46,7 @@ class FileCursor:
     """Reads the journal file of a run that has ended."""
 
     def __init__(self, path: Path, seq: int) -> None:
-        self._path = path
+        self.path = path
         self.seq = seq
         self.head = seq
         self._offset = 0
@@ -53,7 +54,7 @@ class FileCursor:
     async def next(self) -> list[Line]:
         """The next lines, empty at the end."""
         lines, self._offset = await trio.to_thread.run_sync(
-            read_file, self._path, self.seq, self._offset
+            read_file, self.path, self.seq, self._offset
         )
         if lines:
             self.seq = lines[-1].seq
@@ -63,7 +64,7 @@ class FileCursor:
 
     def last_seq(self) -> int:
         """The seq of the journal's last line. Blocks."""
-        self.head = last_seq_of(self._path)
+        self.head = last_seq_of(self.path)
         return self.head
 
 

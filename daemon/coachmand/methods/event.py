@@ -194,12 +194,11 @@ async def _pump(
                     continue
                 lines = shown
             await context.peer.send_events(b"".join([head + line.wire(run) for line in lines]))
-        path = RunDirectory(context.services.state.run(run)).journal
-        ended = await trio.to_thread.run_sync(last_type_of, path) == v.RUN_ENDED
+        ended = await trio.to_thread.run_sync(last_type_of, cursor.path) == v.RUN_ENDED
         lives = run in context.supervisor.runs
         reason = "run_ended" if ended else "interrupted" if lives else "given_up"
         at = encode_cursor(run, cursor.seq)
-        await context.peer.send_events(_notification("event.end", name, reason=reason, cursor=at))
+        await context.peer.send_events(_notification("event.end", name, cursor=at, reason=reason))
     context.subscriptions.pop(name, None)
 
 
