@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import coachman
+from coachmand.runs.keepers import keeper_alive
 
 READY_LIMIT_S = 20.0
 STOP_LIMIT_S = 10.0
@@ -162,21 +163,26 @@ class DaemonProcess:
     def keepers(self) -> list[int]:
         """The pids that keepers of this state directory wrote down and that still live."""
         found = []
-        for path in self.state.glob("runs/*/attempts/*/keeper.json"):
+        for path in self.state.glob("runs/*/attempts/**/keeper.json"):
             pid = json.loads(path.read_bytes()).get("pid")
             if pid and _is_keeper(pid):
                 found.append(pid)
         return found
 
     def tidy(self) -> None:
-        """End everything that was started here."""
+        """End everything that was started here, keepers that are only just starting included."""
         if self.process is not None and self.process.poll() is None:
             self.kill()
-        for pid in self.keepers():
-            os.kill(pid, signal.SIGKILL)
         ends = time.monotonic() + STOP_LIMIT_S
-        while self.keepers() and time.monotonic() < ends:
+        while self._held() and time.monotonic() < ends:
+            for pid in self.keepers():
+                os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
+
+    def _held(self) -> list[Path]:
+        """Attempts whose lock somebody holds: a keeper, or one on its way."""
+        locks = self.state.glob("runs/*/attempts/**/keeper.lock")
+        return [lock.parent for lock in locks if keeper_alive(lock.parent)]
 
 
 def _is_keeper(pid: int) -> bool:
