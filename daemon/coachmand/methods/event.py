@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import trio
 from attrs import frozen
 
@@ -11,6 +10,7 @@ from ..journal import vocabulary as v
 from ..journal.cursors import Cursor, FileCursor
 from ..journal.lines import Line, decode, decode_cursor, encode_cursor
 from ..journal.log import last_type_of
+from ..rpc.envelope import encode_notification
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from .context import Context
@@ -207,5 +207,4 @@ def _progress(name: str, run: str, seq: int) -> bytes:
 
 
 def _notification(method: str, name: str, **members: str) -> bytes:
-    params = {"subscription": name, **members}
-    return msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
+    return encode_notification(method, {"subscription": name, **members})

@@ -256,13 +256,11 @@ class Supervisor:
             return None
         record = Record.of_json(directory.read_request())
         self.tasks.add_run_once(record)
-        environment = self._remaining_environment()
+        # What the caller lent was in memory only: the daemon's own variables are left.
+        environment = dict(self.services.environment)
         journal = self._open_journal(record, environment)
         view = fold(journal.read, latest_checkpoint(directory.path / "attempts", journal.size))
         return Run(record, directory, journal, view, self.services, environment, broken=broken)
-
-    def _remaining_environment(self) -> dict[str, str]:
-        return dict(self.services.environment)
 
     # --- carrying ---
 
