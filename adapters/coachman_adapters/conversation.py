@@ -94,11 +94,17 @@ class Usage:
     """Tokens of this run so far, whatever the agent's own counters mean.
 
     ``counters``: input (without cached), cached_input, output, reasoning, total;
-    ``cost_usd`` only where the agent reported it.
+    ``cost_usd`` only where the agent reported it. ``model`` and ``provider`` are what the agent
+    says it used; a price is looked up by them where it told no cost. ``session_counters`` are
+    the counters of an agent that counts per session, in its own terms: whoever resumes the
+    session is given them back, to begin where this run ended.
     """
 
     counters: Mapping[str, int]
     cost_usd: float | None = None
+    model: str | None = None
+    provider: str | None = None
+    session_counters: Mapping[str, float] | None = None
 
 
 @frozen
@@ -173,16 +179,27 @@ class Conversation(Protocol):
 
 @frozen
 class Seed:
-    """A file the agent needs in its private home before it starts.
-
-    ``path`` is relative to the home. Content is ``content``, or a copy of
-    ``source`` relative to the user's own home (left out where that does not exist).
-    """
+    """A file made for the agent in its private home before it starts; ``path`` is relative."""
 
     path: str
-    content: bytes | None = field(default=None, repr=False)
-    source: str | None = None
+    content: bytes = field(repr=False)
     mode: int = 0o600
+
+
+@frozen
+class UserFiles:
+    """What of the user's own home is copied into the agent's private one before it starts.
+
+    ``directory`` is relative to both homes; where the environment sets ``variable``, the user's
+    is there instead. ``settings`` (configuration, instructions, rules, skills) and ``credentials``
+    are paths below it, files or whole directories; what does not exist is left out. A sealed run
+    gets the credentials alone.
+    """
+
+    directory: str
+    variable: str | None = None
+    settings: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
 
 
 @frozen
@@ -196,17 +213,21 @@ class LaunchPlan:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(factory=dict)
     seeds: tuple[Seed, ...] = ()
-    hosts: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
     epilogue_limit_s: float = 20.0
 
 
 @frozen
 class AgentRequest:
-    """What an adapter may know of a run. All paths are as seen inside the sandbox."""
+    """What an adapter may know of a run. All paths are as seen inside the sandbox.
+
+    ``session`` is to be taken up again, exactly; ``session_counters`` are what its last run left
+    in `Usage`. ``keep``: more prompts may follow the first turn.
+    """
 
     cwd: str
     home: str
+    profile: str = "edit"
     permissions: str = "allow"
     argv: tuple[str, ...] = ()
     model: str | None = None
@@ -214,6 +235,7 @@ class AgentRequest:
     provider: str | None = None
     as_agent: str | None = None
     session: str | None = None
+    session_counters: Mapping[str, float] | None = None
     keep: bool = False
     env_names: frozenset[str] = frozenset()
 
@@ -229,6 +251,9 @@ class AgentSpec:
     ``credentials``: those of them whose values are masked everywhere. ``briefed``: its prompt
     ends with what coachman tells a model about its place. ``exit_status_decides``: 0 is
     success even with neither a message nor a change; others that do nothing end ``empty``.
+    ``hosts``: ``host:port`` of the APIs it must reach. ``keeps``: a session takes more prompts
+    in one process. ``takes_agent``: the CLI has agents of its own (``--as``). ``pricing``: the
+    provider id that prices are looked up by where the agent tells none.
     """
 
     name: str
@@ -245,6 +270,16 @@ class AgentSpec:
     briefed: bool = True
     resumes: bool = False
     exit_status_decides: bool = False
+    user_files: tuple[UserFiles, ...] = ()
+    hosts: tuple[str, ...] = ()
+    keeps: bool = False
+    takes_agent: bool = False
+    pricing: str | None = None
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """Variables that say where the user's own files are; they never reach the agent."""
+        return tuple(files.variable for files in self.user_files if files.variable)
 
 
 class Adapter(Protocol):

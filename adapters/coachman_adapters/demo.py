@@ -18,6 +18,7 @@ DEMO = AcpAgent(
         runtime="python",
         efforts=("low", "medium", "high"),
         resumes=True,
+        keeps=True,
         briefed=False,
     ),
     launch=_launch,

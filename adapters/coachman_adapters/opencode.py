@@ -7,7 +7,7 @@ import msgspec
 
 from coachman_adapters.acp.agent import AcpAgent
 from coachman_adapters.acp.quirks import Conversed, Quirks, count
-from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan, Seed, Usage
+from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan, Usage, UserFiles
 
 # The CLI always asks, whatever the run's own rule is, so that each request is recorded.
 CONFIG: dict[str, Any] = {
@@ -54,10 +54,23 @@ SETTINGS = (
     "GOOGLE_CLOUD_LOCATION",
     "GOOGLE_CLOUD_PROJECT",
 )
-COPIES = (
-    ".config/opencode/opencode.json",
-    ".config/opencode/opencode.jsonc",
-    ".local/share/opencode/auth.json",
+USER_FILES = (
+    UserFiles(
+        ".config",
+        "XDG_CONFIG_HOME",
+        settings=tuple(
+            f"opencode/{name}"
+            for name in (
+                "opencode.json",
+                "opencode.jsonc",
+                "AGENTS.md",
+                "agent",
+                "command",
+                "skill",
+            )
+        ),
+    ),
+    UserFiles(".local/share", "XDG_DATA_HOME", credentials=("opencode/auth.json",)),
 )
 # It exits before a pipe has taken more than 128 KiB, so the export goes by a file.
 EXPORT = 'f="${TMPDIR:-/tmp}/export.json"; "$0" export "$1" >"$f" && cat "$f"'
@@ -71,7 +84,6 @@ def _launch(request: AgentRequest) -> LaunchPlan:
     return LaunchPlan(
         argv=("{executable}", "acp"),
         env={"OPENCODE_CONFIG_CONTENT": config, **switches},
-        seeds=tuple(Seed(path, source=path) for path in COPIES),
         epilogue=("/bin/sh", "-c", EXPORT, "{executable}", "{session}"),
         epilogue_limit_s=EXPORT_LIMIT_S,
     )
@@ -162,6 +174,9 @@ OPENCODE = AcpAgent(
         # What a model offers differs; the agent refuses the others by name.
         efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max", "default"),
         resumes=True,
+        keeps=True,
+        takes_agent=True,
+        user_files=USER_FILES,
     ),
     launch=_launch,
     # A prompt's result counts its last step only; the export has them all.

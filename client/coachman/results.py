@@ -285,8 +285,11 @@ class Agent(TypedDict):
     version: str | None
     environment: list[str]
     credentials: list[str]
+    locations: list[str]
     efforts: list[str]
     resumes: bool
+    keeps: bool
+    takes_agent: bool
     takes_model: bool
     note: NotRequired[str | None]
 

@@ -47,7 +47,12 @@ def test_opencode_always_asks_and_never_shares() -> None:
     assert config["share"] == "disabled"
     assert plan.argv == ("{executable}", "acp")
     assert plan.epilogue[-2:] == ("{executable}", "{session}")
-    assert ".local/share/opencode/auth.json" in {seed.source for seed in plan.seeds}
+    logins = {
+        f"{files.directory}/{path}"
+        for files in ADAPTERS["opencode"].spec.user_files
+        for path in files.credentials
+    }
+    assert logins == {".local/share/opencode/auth.json"}
 
 
 def test_the_demo_is_run_alone() -> None:

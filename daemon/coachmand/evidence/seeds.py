@@ -9,10 +9,14 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .. import durable
 
+MAX_FILES = 10_000
+MAX_BYTES = 64 * 1024 * 1024
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,6 +36,52 @@ def write_seed(home: Path, relative: str, content: bytes, mode: int = 0o600) -> 
         _write_at(fd, parts[-1], content, mode)
     finally:
         os.close(fd)
+
+
+def copy_files(source: str, names: Iterable[str], home: Path, directory: str) -> None:
+    """Copy files and whole directories ``names`` from ``source`` to ``directory`` of ``home``.
+
+    What does not exist is left out, and so are special files and, below a directory, links to
+    directories: it is the user's own tree, where a link to a file is meant. Blocks. OSError
+    where one cannot be read or written, or where it is more than MAX_FILES or MAX_BYTES.
+    """
+    files = bytes_ = 0
+    for path in (path for name in names for path in _files(source, name)):
+        content = _read(os.path.join(source, path))
+        if content is None:
+            continue
+        files, bytes_ = files + 1, bytes_ + len(content)
+        if files > MAX_FILES or bytes_ > MAX_BYTES:
+            limit = f"{MAX_FILES} files or {MAX_BYTES >> 20} MiB"
+            raise OSError(errno.EFBIG, f"more than {limit} to copy for the agent", source)
+        write_seed(home, os.path.join(directory, path), content)
+
+
+def _files(source: str, name: str) -> Iterator[str]:
+    """The files at or below ``name``, relative to ``source``."""
+    top = os.path.join(source, name)
+    if not os.path.isdir(top):
+        yield name
+        return
+    for directory, _, names in os.walk(top):
+        yield from (os.path.relpath(os.path.join(directory, each), source) for each in names)
+
+
+def _read(path: str) -> bytes | None:
+    """The content of a regular file; None for what is missing or of another kind."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a pipe without a writer
+            return None
+        raise
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        return file.read(MAX_BYTES + 1)
 
 
 def _enter(parent: int, name: str) -> int:

@@ -77,7 +77,13 @@ def entry_of(action: c.Action) -> tuple[str, dict[str, Any], c.Span | None] | No
         case c.SessionKnown(session=session, agent_version=version):
             return v.SESSION, {"session": session, "agent_version": version}, None
         case c.Usage(counters=counters, cost_usd=cost):
-            return v.USAGE_UPDATED, {"usage": dict(counters), "cost_usd": cost}, None
+            told = {
+                "model": action.model,
+                "provider": action.provider,
+                "session_counters": action.session_counters and dict(action.session_counters),
+            }
+            known = {name: value for name, value in told.items() if value is not None}
+            return v.USAGE_UPDATED, {"usage": dict(counters), "cost_usd": cost, **known}, None
         case c.TurnEnded(stop_reason=reason, error=error):
             members = {"stop_reason": reason}
             return v.TURN_ENDED, {**members, **({"error": dict(error)} if error else {})}, None

@@ -3,12 +3,13 @@
 import base64
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import trio
 from attrs import evolve, frozen
 
-from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan, Seed
+from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan
 from coachman_sandbox import environment as crossing
 from coachman_sandbox import executables, gitview, layout
 from coachman_sandbox.bubblewrap import Compiled, compile_policy
@@ -19,7 +20,7 @@ from coachman_sandbox.profiles import PROFILES
 from .. import durable
 from ..build import installed_version
 from ..evidence.rundir import RunDirectory
-from ..evidence.seeds import write_seed
+from ..evidence.seeds import copy_files, write_seed
 from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
@@ -30,6 +31,8 @@ from .view import Site
 
 # Stands for the home until the policy's digest has named it.
 UNNAMED_HOME = "/nonexistent"
+# The profile that gets the user's credentials and nothing else of the user's own.
+SEALED = "sealed"
 
 
 @frozen
@@ -62,6 +65,7 @@ def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequ
     return AgentRequest(
         cwd=os.path.join(layout.WORKSPACE, subfolder).rstrip("/"),
         home=layout.HOME,
+        profile=record.profile,
         permissions=record.permissions,
         argv=record.argv,
         model=record.model,
@@ -200,8 +204,10 @@ def _place_and_compile(
     plan = adapter.plan(agent_request(record, adapter, site.subfolder))
     launch, home = compile_launch(record, directory, services, environment, plan, site)
     durable.make_directory(services.state.root / home)
+    private = services.state.root / home
+    _copy_user_files(record, adapter, environment, private)
     for seed in plan.seeds:
-        _sow(services.state.root / home, seed, environment)
+        write_seed(private, seed.path, seed.content, seed.mode)
     return launch
 
 
@@ -211,16 +217,14 @@ def _subfolder(record: Record) -> str:
     return prefix if os.path.isdir(os.path.join(record.worktree, prefix)) else ""
 
 
-def _sow(home: Any, seed: Seed, environment: Mapping[str, str]) -> None:
-    content = seed.content
-    if content is None:
-        source = os.path.join(environment.get("HOME", "/nonexistent"), seed.source or "")
-        try:
-            with open(source, "rb") as file:
-                content = file.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return
-    write_seed(home, seed.path, content, seed.mode)
+def _copy_user_files(
+    record: Record, adapter: Adapter, environment: Mapping[str, str], home: Path
+) -> None:
+    own = environment.get("HOME", "/nonexistent")
+    for files in adapter.spec.user_files:
+        source = environment.get(files.variable or "") or os.path.join(own, files.directory)
+        settings = () if record.profile == SEALED else files.settings
+        copy_files(source, settings + files.credentials, home, files.directory)
 
 
 def compile_launch(

@@ -99,6 +99,9 @@ class View:
     turn_error: dict[str, Any] | None = None
     usage: dict[str, int] | None = None
     cost_usd: float | None = None
+    model: str | None = None
+    provider: str | None = None
+    session_counters: dict[str, float] | None = None
     message: list[str] = field(factory=list)
     message_id: str | None = None
     message_open: bool = False
@@ -275,8 +278,9 @@ def _status(view: View, event: Event) -> None:
 
 def _usage(view: View, event: Event) -> None:
     view.usage = dict(event["usage"])
-    if event.get("cost_usd") is not None:
-        view.cost_usd = event["cost_usd"]
+    for name in ("cost_usd", "model", "provider", "session_counters"):
+        if event.get(name) is not None:
+            setattr(view, name, event[name])
 
 
 def _expired(view: View, event: Event) -> None:
