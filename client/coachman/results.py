@@ -285,7 +285,7 @@ class Agent(TypedDict):
     version: str | None
     environment: list[str]
     credentials: list[str]
-    locations: list[str]
+    locations: NotRequired[list[str]]
     efforts: list[str]
     resumes: bool
     keeps: bool

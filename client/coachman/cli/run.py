@@ -128,7 +128,7 @@ def _labels(words: list[str]) -> dict[str, str] | None:
 def _environment(console: "Console", client: "Client", agent: str | None) -> dict[str, str]:
     declared: set[str] = set()
     for entry in client.agent.list(agent)["agents"]:
-        declared.update(entry["environment"], entry["credentials"], entry["locations"])
+        declared.update(entry["environment"], entry["credentials"], entry.get("locations", ()))
     return carried(console.env, declared)
 
 
