@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Protocol
 
-    from . import results
+    from . import records, results
 
     class Caller(Protocol):
         """What the nouns need of a client."""
@@ -295,7 +295,7 @@ class PermissionMethods(Noun):
         *,
         run: str | None = None,
         option: str | None = None,
-        kind: "results.OptionKind | None" = None,
+        kind: "records.OptionKind | None" = None,
         message: str | None = None,
         dir: str | None = None,
     ) -> "results.Answered":

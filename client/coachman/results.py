@@ -1,42 +1,33 @@
-"""The shapes of what the daemon returns, for type checkers and readers.
+"""The shapes of what the daemon returns: for type checkers, readers and the OpenRPC document.
 
-Members are only ever added. Times are milliseconds since the epoch unless a
-name ends in ``_s``. Nothing imports this module at run time but its readers.
+The daemon describes its methods with these classes and its handlers are checked
+against them, so a member stands here or nowhere. Members are only ever added.
+Times are milliseconds since the epoch unless a name ends in ``_s``. Commands do
+not import this module at run time.
 """
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, Required, TypedDict
+
+from .records import (
+    Artifact,
+    Attention,
+    BoundaryStatus,
+    Capacity,
+    Changes,
+    Commits,
+    Cost,
+    Executable,
+    Exit,
+    Failure,
+    FileChange,
+    Option,
+    Resolution,
+    ServerInfo,
+    StorageStatus,
+)
 
 Permissions = Literal["allow", "ask", "deny"]
 WaitFor = Literal["ended", "attention", "turn"]
-OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-
-
-class Option(TypedDict):
-    """One way to answer a permission request."""
-
-    id: str
-    kind: OptionKind
-    name: str
-    requires_message: NotRequired[bool]
-
-
-class Attention(TypedDict):
-    """What a run waits for from a person."""
-
-    kind: str
-    request: str
-    question: str
-    tool: NotRequired[dict[str, Any] | None]
-    options: list[Option]
-    deadline: NotRequired[int | None]
-
-
-class Changes(TypedDict):
-    """How much a run changed, in files and lines."""
-
-    files: int
-    added: int
-    removed: int
 
 
 class Effective(TypedDict):
@@ -48,12 +39,12 @@ class Effective(TypedDict):
     profile: str
     permissions: Permissions
     network: str
-    agent_version: NotRequired[str | None]
-    executable: NotRequired[str | None]
+    agent_version: str | None
+    executable: str | None
 
 
 class RunStarted(TypedDict):
-    """The acknowledgement of ``run.start``."""
+    """A run that was accepted; ``new`` is false where its request key had started it before."""
 
     run: str
     handle: str
@@ -62,14 +53,14 @@ class RunStarted(TypedDict):
     worktree: str
     evidence_dir: str
     effective: Effective
-    deadlines: dict[str, int | None]
-    base: str | None
+    deadlines: dict[str, int]
+    base: str
     continuing: int
     uncommitted_left_out: int
     warnings: list[str]
-    policy_digest: NotRequired[str]
-    new: NotRequired[bool]
-    dry_run: NotRequired[bool]
+    policy_digest: str
+    new: bool
+    dry_run: bool
 
 
 class RunSummary(TypedDict):
@@ -92,87 +83,109 @@ class RunSummary(TypedDict):
     changes: Changes | None
     attention: Attention | None
     labels: dict[str, str]
-    title: NotRequired[str | None]
-    error: NotRequired[str | None]
-    repo: str | None
-    dir: str | None
+    title: str
+    error: Failure | None
+    repo: str
+    dir: str
     profile: str
     permissions: Permissions
     network: str
     model: str | None
     effort: str | None
     last_seq: int
-    last_event_at: int | None
+    last_event_at: int
 
 
 class RunPage(TypedDict):
-    """A page of summaries; ``older`` counts those that the default view leaves out."""
+    """A page of summaries, what needs someone first, then the newest.
+
+    ``older`` counts the runs that ended more than 12 h ago, where that is why they are out.
+    """
 
     runs: list[RunSummary]
     older: int
-    next_cursor: NotRequired[str | None]
-
-
-class RunDetails(RunSummary):
-    """Everything about one run."""
-
-    request: dict[str, Any]
-    effective: Effective
-    attempts: list[dict[str, Any]]
-    worktree: str
-    evidence_dir: str
-    session: str | None
-    prompt: NotRequired[str]
-    result: NotRequired["RunResult | None"]
+    next_cursor: str | None
 
 
 class RunResult(TypedDict, total=False):
-    """How a run ended and what it left; see ``docs/cli.md`` for each member."""
+    """How a run ended and what it left. A record of an earlier version may lack members."""
 
-    run: str
-    handle: str
-    task: str
-    agent: str
+    run: Required[str]
+    handle: Required[str]
+    task: Required[str]
+    agent: Required[str]
+    agent_version: str | None
+    executable: Executable | None
     model: str | None
     effort: str | None
     profile: str
+    permissions: Permissions
+    network: str
     session: str | None
-    outcome: str
-    stop_reason: str | None
-    error: dict[str, Any] | None
+    session_counters: dict[str, float] | None
+    parent: str | None
+    outcome: Required[str]
+    stop_reason: Required[str | None]
+    error: Failure | None
+    exit: Exit | None
     started_at: int | None
     ended_at: int | None
     durations: dict[str, float | None]
     turns: int
-    usage: dict[str, int | None]
-    cost: dict[str, Any] | None
+    attempts: int
+    usage: dict[str, int] | None
+    cost: Cost | None
     final_message: str
     final_message_truncated: bool
     final_path: str
-    changed_files: list[dict[str, Any]]
-    artifacts: list[dict[str, Any]]
+    changed_files: list[FileChange]
+    changes: Changes
+    commits: Commits
+    artifacts: list[Artifact]
     permissions_decided: dict[str, int]
+    environment: dict[str, str]
     worktree: str
     evidence_dir: str
+    base: str
+    policy_digest: str
     warnings: list[str]
+    summary: RunSummary
+
+
+class RunDetails(RunSummary):
+    """Everything about one run.
+
+    ``request`` is what was recorded before it began, ``prompt`` the beginning of its text.
+    """
+
+    request: dict[str, Any]
+    attempts: int
+    worktree: str
+    evidence_dir: str
+    session: str | None
+    prompt: str
+    deadlines: dict[str, int]
+    usage: dict[str, int] | None
+    result: RunResult | None
 
 
 class WaitedRun(TypedDict):
-    """One run as ``run.wait`` found it."""
+    """One run as ``run.wait`` found it; ``exit_code`` is there once it has ended."""
 
     run: str
     handle: str
-    task: str
+    task: str | None
     state: str
     outcome: str | None
     stop_reason: str | None
+    error: Failure | None
     met: str | None
     attention: Attention | None
     now: str | None
     seconds_since_event: float | None
-    usage: dict[str, int | None] | None
+    usage: dict[str, int] | None
     changes: Changes | None
-    exit_code: NotRequired[int | None]
+    exit_code: NotRequired[int]
     next: list[list[str]]
 
 
@@ -189,13 +202,13 @@ class Diff(TypedDict):
     ``source`` and ``target`` are the commits that were compared.
     """
 
-    source: NotRequired[str]
-    target: NotRequired[str]
-    patch: NotRequired[str | None]
-    patch_b64: NotRequired[str | None]
-    truncated: NotRequired[bool]
-    next_offset: NotRequired[int | None]
-    files: list[dict[str, Any]]
+    source: str
+    target: str
+    files: list[FileChange]
+    patch: str | None
+    patch_b64: str | None
+    truncated: bool
+    next_offset: int | None
 
 
 class LogLine(TypedDict):
@@ -230,17 +243,75 @@ class Cancelled(TypedDict):
     runs: list[CancelledRun]
 
 
-# An event is flat: ``type``, ``seq``, ``ts`` (ms), ``run``, then members of its type.
-Event = dict[str, Any]
+class Prompted(TypedDict):
+    """A prompt that is on disk; ``turn`` is the one that it will be, unless somebody interrupts.
+
+    ``ahead`` counts the turns before it, ``waits_for`` is "turn", "place" (too many runs are
+    active) or None. ``resumed`` says that the run had ended: ``run`` is a new one, on its session.
+    """
+
+    run: str
+    handle: str
+    state: str
+    prompt: int
+    turn: int
+    ahead: int
+    waits_for: Literal["turn", "place"] | None
+    resumed: bool
+
+
+class DroppedPrompt(TypedDict):
+    """A prompt that waited and will not be given to the agent; ``title`` is its first line."""
+
+    prompt: int
+    title: str
+
+
+class Interrupted(TypedDict):
+    """``turn`` is told to end, None where none runs; ``prompt`` is the number of the next one."""
+
+    run: str
+    handle: str
+    state: str
+    turn: int | None
+    already: bool
+    prompt: int | None
+    dropped: list[DroppedPrompt]
+
+
+class Closed(TypedDict):
+    """One entry for each run that was named; ``already``: there was nothing to do."""
+
+    runs: list[CancelledRun]
+
+
+class Event(dict[str, Any]):
+    """One line of a journal, flat: ``type``, ``seq``, ``ts``, ``run``, then members of its type.
+
+    `coachman.event_types` names these by type. Decoded events are plain dictionaries.
+    """
 
 
 class EventPage(TypedDict):
-    """Events behind a cursor; ``head`` is the newest ``seq`` of the journal."""
+    """Events behind a cursor; ``ended``: there will be none beyond ``head``, the newest seq."""
 
     events: list[Event]
     cursor: str
     ended: bool
     head: int
+
+
+class Subscribed(TypedDict):
+    """Events follow as ``event.event`` notifications; ``event.end`` closes them."""
+
+    subscription: str
+    cursor: str
+
+
+class Unsubscribed(TypedDict):
+    """``ended`` is false where there was none of that name (any more)."""
+
+    ended: bool
 
 
 class Permission(TypedDict):
@@ -257,7 +328,7 @@ class Permission(TypedDict):
     options: NotRequired[list[Option]]
     requested_at: NotRequired[int]
     deadline: NotRequired[int | None]
-    resolved: NotRequired[dict[str, Any] | None]
+    resolved: Resolution | None
 
 
 class PermissionPage(TypedDict):
@@ -271,27 +342,33 @@ class Answered(TypedDict):
 
     request: str
     run: str
-    option: str | None
+    option: str
     kind: str
 
 
 class Agent(TypedDict):
-    """An agent that this version knows, installed or not."""
+    """An agent that this version knows, installed or not; ``note`` says why not.
+
+    ``environment`` and ``credentials`` are the names of variables that it wants of its caller.
+    """
 
     name: str
+    adapter: str
     title: str
-    installed: bool
-    path: str | None
-    version: str | None
     environment: list[str]
-    credentials: list[str]
     locations: NotRequired[list[str]]
+    credentials: list[str]
     efforts: list[str]
     resumes: bool
     keeps: bool
     takes_agent: bool
     takes_model: bool
-    note: NotRequired[str | None]
+    takes_argv: bool
+    installed: bool
+    path: str | None
+    version: str | None
+    sha256: str | None
+    note: str | None
 
 
 class AgentPage(TypedDict):
@@ -300,28 +377,50 @@ class AgentPage(TypedDict):
     agents: list[Agent]
 
 
-class ProfilePage(TypedDict):
-    """Profiles by name, each with its eight facts."""
+class Profile(TypedDict):
+    """A profile in eight facts."""
 
-    profiles: list[dict[str, Any]]
+    name: str
+    facts: dict[str, str]
+
+
+class ProfilePage(TypedDict):
+    """Profiles by name."""
+
+    profiles: list[Profile]
 
 
 class ProfileExplained(TypedDict):
-    """What a profile means, in facts and in the compiled policy."""
+    """A profile in facts, and its compiled policy: mounts, names of variables, arguments."""
 
     profile: str
     facts: dict[str, str]
     policy: dict[str, Any]
 
 
+class Task(TypedDict):
+    """A task and the runs that worked in it; ``holder`` is the run that does so now."""
+
+    task: str
+    repo: str
+    common_dir: str
+    toplevel: str
+    worktree: str
+    base: str
+    created_at: int
+    admin: str | None
+    runs: list[str]
+    holder: str | None
+
+
 class TaskPage(TypedDict):
     """Tasks of one repository, or of all."""
 
-    tasks: list[dict[str, Any]]
+    tasks: list[Task]
 
 
 class DaemonStatus(TypedDict):
-    """The daemon, its load, and whether it may start runs."""
+    """The daemon at a glance: its load, and whether it may start runs."""
 
     version: str
     build: str
@@ -332,16 +431,16 @@ class DaemonStatus(TypedDict):
     socket: str
     state_dir: str
     runs: dict[str, int]
-    capacity: dict[str, int]
-    storage: dict[str, Any]
-    boundary: dict[str, Any]
+    capacity: Capacity
+    storage: StorageStatus
+    boundary: BoundaryStatus
 
 
 class DaemonHello(TypedDict):
-    """Who answers, and the limits it keeps."""
+    """Who answers, what the connection speaks from here on, and the limits it keeps."""
 
     api: int
-    server: dict[str, str]
+    server: ServerInfo
     features: list[str]
     limits: dict[str, int]
     instance: str
@@ -353,3 +452,7 @@ class DaemonLeaving(TypedDict):
 
     mode: str
     going_on: list[str]
+
+
+class Nothing(TypedDict):
+    """An empty result."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypedDict
 
-    from ..results import OptionKind
+    from ..records import OptionKind
 
     class Choice(TypedDict, total=False):
         """Exactly one of both."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..results import RunDetails
+    from ..results import RunDetails, RunResult
     from .console import Console
     from .options import Arguments
 
@@ -51,7 +51,7 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "state", state(details)
     if details.get("stop_reason"):
         yield "stop reason", visible(details["stop_reason"])
-    result = details.get("result") or {}
+    result: RunResult | dict[str, Any] = details.get("result") or {}
     if details.get("outcome"):
         yield "error", visible(error_text(result.get("error") or details.get("error")) or "")
     yield from _asked(details)
@@ -97,8 +97,8 @@ def _work(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "network", network(details["network"])
     labels = details.get("labels") or {}
     yield "labels", visible(", ".join(f"{key}={value}" for key, value in labels.items()))
-    attempts = details.get("attempts") or []
-    yield "attempts", str(len(attempts)) if len(attempts) > 1 else ""
+    attempts = details.get("attempts") or 0
+    yield "attempts", str(attempts) if attempts > 1 else ""
 
 
 def _times(details: "RunDetails") -> "Iterator[tuple[str, str]]":

@@ -1,0 +1,131 @@
+"""The records that results and events are made of; `coachman.results` says how they are read."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+
+class Option(TypedDict):
+    """One way to answer a permission request."""
+
+    id: str
+    kind: OptionKind
+    name: str
+    requires_message: NotRequired[bool]
+
+
+class Attention(TypedDict):
+    """What a run waits for from a person; ``tool`` is the call that it is about."""
+
+    kind: str
+    request: str
+    question: str
+    tool: dict[str, Any] | None
+    options: list[Option]
+    deadline: int | None
+
+
+class Changes(TypedDict):
+    """How much a run changed, in files and lines."""
+
+    files: int
+    added: int
+    removed: int
+
+
+class Failure(TypedDict):
+    """What went wrong, in words; agents may add a code and data of their own."""
+
+    message: str
+    code: NotRequired[Any]
+    data: NotRequired[Any]
+
+
+# The ends of what a run did: members that Python reserves.
+Commits = TypedDict("Commits", {"from": str | None, "to": str | None})
+Commits.__doc__ = "The commits before and after a run; null where there is none."
+
+
+class Exit(TypedDict):
+    """How the agent's process ended; null where that is not known."""
+
+    exit_code: int | None
+    signal: int | None
+    ended_by: str | None
+
+
+class Cost(TypedDict):
+    """What a run cost. ``source``: reported by the agent, or calculated."""
+
+    usd: float
+    source: str
+    billing: str
+
+
+class Executable(TypedDict):
+    """The agent's program on the host."""
+
+    path: str
+    sha256: str | None
+    version: str | None
+
+
+class FileChange(TypedDict):
+    """A changed path; ``status`` is A, M, D or T (its type changed)."""
+
+    path: str
+    status: str
+    added: int
+    removed: int
+    binary: bool
+
+
+class Artifact(TypedDict):
+    """A file that the agent put in ``/output``; one too large to be read has no digest."""
+
+    path: str
+    size: int
+    sha256: str | None
+
+
+class Resolution(TypedDict):
+    """How a request was settled and by whom; ``resolved``: everybody was told."""
+
+    option: str | None
+    kind: str | None
+    outcome: str
+    by: dict[str, Any] | None
+    resolved: bool
+
+
+class Capacity(TypedDict):
+    """Runs that may be active at once, that are, and that wait for a place."""
+
+    max_active: int
+    active: int
+    queued: int
+
+
+class StorageStatus(TypedDict):
+    """``state`` is ok or degraded; degraded, no run is started and ``reason`` says why."""
+
+    state: str
+    free_bytes: int
+    reason: str | None
+
+
+class BoundaryStatus(TypedDict):
+    """Whether sandboxes can be built here; where not, why and what to do."""
+
+    ok: bool
+    bwrap: dict[str, str] | None
+    cause: str | None
+    remedy: str | None
+
+
+class ServerInfo(TypedDict):
+    """The daemon's program."""
+
+    name: str
+    version: str
+    build: str
