@@ -5,7 +5,7 @@ import pytest
 import agents_replay
 from agents_schema import Judge
 
-NAMES = agents_replay.names()
+NAMES = agents_replay.names("opencode")
 # opencode reports usage on the prompt's result and more; the schema is open for it.
 MUST_BE_SEEN = {
     "initialize Request",
@@ -20,7 +20,7 @@ MUST_BE_SEEN = {
 
 def judged(name: str) -> list[str]:
     """Both directions of a recording in the order a peer saw them."""
-    told = agents_replay.load(name)
+    told = agents_replay.load("opencode", name)
     judge = Judge()
     from_agent = "".join(step.get("stdout", "") for step in told["steps"]).splitlines()
     ours = told["stdin"].splitlines()

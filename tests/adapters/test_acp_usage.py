@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agents_peer import SESSION, Peer, prompted, request
-from agents_replay import TRANSCRIPTS
+from agents_replay import load
 from coachman_adapters.acp.quirks import Conversed, Quirks
 from coachman_adapters.conversation import Usage
 from coachman_adapters.opencode import read_export
@@ -95,9 +95,7 @@ def test_a_sessions_cost_is_this_runs_only_from_its_start() -> None:
 
 
 EXPORT = next(
-    step["finish"]["epilogue"]
-    for step in json.loads((TRANSCRIPTS / "resume.json").read_text())["steps"]
-    if "finish" in step
+    step["finish"]["epilogue"] for step in load("opencode", "resume")["steps"] if "finish" in step
 )
 THIS_RUN = {"input": 1900, "cached_input": 200, "output": 18, "reasoning": 0, "total": 2118}
 WHOLE = {"input": 2820, "cached_input": 300, "output": 25, "reasoning": 0, "total": 3145}

@@ -12,7 +12,6 @@ from agents_replay import ended, events_of, rechunk, replay, stdin_of, text_of
 from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import (
     Action,
-    AgentRequest,
     Ask,
     Conversation,
     SessionKnown,
@@ -20,7 +19,7 @@ from coachman_adapters.conversation import (
     Usage,
 )
 
-NAMES = agents_replay.names()
+NAMES = agents_replay.names("opencode")
 EXPECTED = {
     "say": ("hello world", [], ["end_turn"]),
     "write_allowed": ("done", ["completed"], ["end_turn"]),
@@ -39,19 +38,11 @@ UNCOUNTED = {name for name, (_, _, ends) in EXPECTED.items() if "end_turn" not i
 
 
 def converse(told: dict[str, Any]) -> Conversation:
-    return ADAPTERS["opencode"].converse(
-        AgentRequest(
-            cwd=told["cwd"],
-            home="/home/agent",
-            model=told["model"],
-            keep=told["keep"],
-            session=told["session"],
-        )
-    )
+    return ADAPTERS["opencode"].converse(agents_replay.request_of(told))
 
 
 def run(name: str) -> list[Action]:
-    told = agents_replay.load(name)
+    told = agents_replay.load("opencode", name)
     return replay(converse(told), told["steps"])
 
 
@@ -81,7 +72,7 @@ def test_a_recording_tells_its_run(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_replay_writes_the_same_stdin(name: str) -> None:
     """Feeding a recording again writes exactly what was written then."""
-    assert stdin_of(run(name)).decode() == agents_replay.load(name)["stdin"]
+    assert stdin_of(run(name)).decode() == agents_replay.load("opencode", name)["stdin"]
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - UNCOUNTED))
@@ -90,7 +81,7 @@ def test_usage_is_what_the_model_reported(name: str) -> None:
     usages = [action for action in run(name) if isinstance(action, Usage)]
 
     assert len(usages) == 1
-    reported = agents_replay.load(name)["usage"]
+    reported = agents_replay.load("opencode", name)["usage"]
     assert {key: usages[0].counters[key] for key in reported} == reported
 
 
@@ -116,7 +107,9 @@ def test_an_edit_is_asked_with_its_diff() -> None:
     assert ask.tool["name"] == "write"
     assert ask.tool["content"][0]["newText"] == "hello\n"
     assert [option.kind for option in ask.options] == ["allow_once", "allow_always", "reject_once"]
-    assert '"id":1,"error":{"code":-32601' in agents_replay.load("write_allowed")["stdin"]
+    assert (
+        '"id":1,"error":{"code":-32601' in agents_replay.load("opencode", "write_allowed")["stdin"]
+    )
 
 
 def test_errors_keep_the_agents_words() -> None:
@@ -135,7 +128,7 @@ def test_errors_keep_the_agents_words() -> None:
 @given(data=st.data())
 def test_chunks_do_not_matter(name: str, data: st.DataObject) -> None:
     """However stdout is cut into reads, the actions are the same."""
-    told = agents_replay.load(name)
+    told = agents_replay.load("opencode", name)
     sizes = data.draw(st.lists(st.integers(1, 900), min_size=1, max_size=30))
 
     def cut(held: bytes) -> list[bytes]:
@@ -155,7 +148,7 @@ def test_chunks_do_not_matter(name: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_snapshot_at_any_point_continues_the_same(name: str) -> None:
     """Taken as JSON after any step, a snapshot in a new conversation goes on identically."""
-    told = agents_replay.load(name)
+    told = agents_replay.load("opencode", name)
     steps = told["steps"]
     whole = replay(converse(told), steps)
     first = converse(told)
@@ -177,7 +170,7 @@ def replayed_snapshot(told: dict[str, Any], steps: list[agents_replay.Step]) -> 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_snapshot_inside_a_line_continues_the_same(name: str) -> None:
     """A snapshot in the middle of a frame keeps the part that was read."""
-    told = agents_replay.load(name)
+    told = agents_replay.load("opencode", name)
     conversation = converse(told)
     actions: list[Action] = []
 
@@ -196,8 +189,8 @@ def test_a_snapshot_inside_a_line_continues_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_cut_short_never_ends_well(name: str) -> None:
     """Whatever the last thing was that an agent said before it died, a turn ends in error."""
-    steps = [step for step in agents_replay.load(name)["steps"] if "finish" not in step]
-    told = agents_replay.load(name)
+    steps = [step for step in agents_replay.load("opencode", name)["steps"] if "finish" not in step]
+    told = agents_replay.load("opencode", name)
     dead = {"finish": {"exit_code": None, "signal": 9}}
     for at in range(2, len(steps)):
         conversation = converse(told)

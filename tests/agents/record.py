@@ -1,6 +1,6 @@
-"""Records opencode's side of the protocol into ``tests/adapters/fixtures/opencode``.
+"""Records a real agent's side of its protocol into ``tests/adapters/fixtures/<part>``.
 
-    python tests/agents/record.py OPENCODE_EXECUTABLE [SCENARIO...]
+    python tests/agents/record.py AGENTS_DIRECTORY PART [SCENARIO...]
 
 Runs the real CLI in scratch directories against the scripted model, driven by the
 adapter's own conversation. Paths, ids and times are replaced, so that a recording
@@ -21,9 +21,10 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(ROOT / "adapters")]
 
 from model_server import ModelServer  # noqa: E402
+from parts import PARTS, Part  # noqa: E402
 
 from agents_driver import Drive, choose, is_ask, is_event  # noqa: E402
-from agents_replay import TRANSCRIPTS, replay, stdin_of  # noqa: E402
+from agents_replay import FIXTURES, replay, request_of, stdin_of  # noqa: E402
 from coachman_adapters import ADAPTERS  # noqa: E402
 from coachman_adapters.conversation import AgentRequest, SessionKnown  # noqa: E402
 
@@ -45,114 +46,143 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "model_error": {"prompts": ["FAIL 400"]},
     "resume": {"prompts": ["WRITE again.md more\nSAY well"], "before": ["SAY first"]},
-    "two_turns": {"prompts": ["SAY one", "SAY two"], "keep": True, "model": "fake-small"},
-    "wrong_model": {"prompts": ["SAY never"], "model": "fake/nothing"},
-    "wrong_session": {"prompts": ["SAY never"], "session": "ses_nosuchsession0000000000"},
+    "two_turns": {"prompts": ["SAY one", "SAY two"], "keep": True},
+    "wrong_session": {"prompts": ["SAY never"], "session": True},
 }
-ADAPTER = ADAPTERS["opencode"]
+UUID = r"\b()[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+NOBODYS_UUID = "00000000-0000-4000-8000-"
+EPOCH_MS = r"\b1[5-9]\d{11}\b"
+
+
+def scenarios(part: Part) -> dict[str, dict[str, Any]]:
+    """What ``part`` plays."""
+    every = {**SCENARIOS, **part.scenarios}
+    return {name: dict(scenario) for name, scenario in every.items() if scenario is not None}
 
 
 class Bench:
-    """One scratch home and workspace, and a model."""
+    """One scratch home and workspace of a user of the agent, and a model."""
 
-    def __init__(self, executable: str, scratch: Path, model: ModelServer) -> None:
-        self.executable = executable
+    def __init__(self, part: Part, agents: Path, scratch: Path, model: ModelServer) -> None:
+        self.part = part
+        self.adapter = ADAPTERS[part.adapter]
+        self.bin = agents / "node_modules" / ".bin"
+        self.executable = str(agents / "node_modules" / part.executable)
         self.home, self.work = scratch / "home", scratch / "work"
-        config = self.home / ".config" / "opencode" / "opencode.json"
-        config.parent.mkdir(parents=True)
         self.work.mkdir()
-        config.write_text(json.dumps(model.opencode_config()))
+        self.env = part.env(model)
+        for name, text in part.files(model).items():
+            self._put(name, text.encode())
+
+    def _put(self, name: str, content: bytes) -> None:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def request(self, **members: Any) -> AgentRequest:
+        """A request for this bench; ``members`` differ from the part's own."""
+        own = {"permissions": self.part.permissions, "model": self.part.model}
+        return AgentRequest(cwd=str(self.work), home=str(self.home), **{**own, **members})
 
     def drive(self, request: AgentRequest, scenario: dict[str, Any]) -> Drive:
-        plan = ADAPTER.plan(request)
-        argv = [self.executable, *plan.argv[1:]]
-        env = {"HOME": str(self.home), "PATH": os.environ["PATH"], **plan.env}
+        plan = self.adapter.plan(request)
+        for seed in plan.seeds:
+            self._put(seed.path, seed.content)
+        words = {"{executable}": self.executable, "{python}": sys.executable}
+        argv = [words.get(word, word) for word in plan.argv]
+        path = f"{self.bin}:{os.environ['PATH']}"
+        env = {"HOME": str(self.home), "PATH": path, **self.env, **plan.env}
         hooks = {name: scenario[name] for name in ("decide", "cancel_when") if name in scenario}
         hooks.setdefault("decide", ALLOW if "cancel_when" not in scenario else None)
-        drive = Drive(ADAPTER.converse(request), argv, cwd=self.work, env=env, **hooks)
+        drive = Drive(self.adapter.converse(request), argv, cwd=self.work, env=env, **hooks)
 
-        def export() -> str | None:
+        def epilogue() -> str | None:
             known = [a.session for a in drive.actions if isinstance(a, SessionKnown)]
-            if not known:
+            if not plan.epilogue or not known:
                 return None
-            words = {"{executable}": self.executable, "{session}": known[0]}
-            command = [words.get(word, word) for word in plan.epilogue]
+            said = {**words, "{session}": known[0]}
+            command = [said.get(word, word) for word in plan.epilogue]
             scratch = {**env, "TMPDIR": str(self.home)}
             done = subprocess.run(command, env=scratch, stdout=subprocess.PIPE, check=False)
             return done.stdout.decode() if done.returncode == 0 else None
 
-        drive.run(scenario["prompts"], export)
+        drive.run(scenario["prompts"], epilogue)
         finish = drive.steps[-1]["finish"]
         # Its stderr is source code of the build, of no use to anyone here.
         finish["stderr"] = finish["stderr"] if finish["exit_code"] else ""
         return drive
 
 
-def record(executable: str, name: str) -> None:
+def record(part: Part, agents: Path, name: str) -> None:
     """Drive one scenario and write its transcript."""
-    scenario = SCENARIOS[name]
-    with tempfile.TemporaryDirectory() as scratch, ModelServer() as model:
-        bench = Bench(executable, Path(scratch), model)
-        session = scenario.get("session")
+    scenario = scenarios(part)[name]
+    with tempfile.TemporaryDirectory(dir=Path.home()) as scratch, ModelServer() as model:
+        bench = Bench(part, agents, Path(scratch), model)
+        session = part.wrong_session if scenario.get("session") else None
+        counters = None
         if "before" in scenario:
-            request = AgentRequest(cwd=str(bench.work), home=str(bench.home))
-            before = bench.drive(request, {"prompts": scenario["before"]})
+            before = bench.drive(bench.request(), {"prompts": scenario["before"]})
             session = next(a.session for a in before.actions if isinstance(a, SessionKnown))
+            told_counters = before.session_counters
+            counters = dict(told_counters) if told_counters else None
             model.requests.clear()
-        request = AgentRequest(
-            cwd=str(bench.work),
-            home=str(bench.home),
-            model=scenario.get("model"),
-            keep=scenario.get("keep", False),
-            session=session,
-        )
+        kept = {"keep": scenario.get("keep", False), "session": session}
+        other = {key: scenario[key] for key in ("model", "permissions") if key in scenario}
+        request = bench.request(**kept, session_counters=counters, **other)
         drive = bench.drive(request, scenario)
         told = {
             "cwd": request.cwd,
+            "permissions": request.permissions,
             "model": request.model,
-            "keep": request.keep,
-            "session": session,
+            **kept,
+            "session_counters": counters,
             "usage": model.totals(),
             "stdin": stdin_of(drive.actions).decode(),
             "steps": drive.steps,
         }
-        text = clean(json.dumps(told, indent=1, ensure_ascii=False), Path(scratch))
-    check(json.loads(text))
-    TRANSCRIPTS.mkdir(parents=True, exist_ok=True)
-    (TRANSCRIPTS / f"{name}.json").write_text(text + "\n")
+        text = clean(json.dumps(told, indent=1, ensure_ascii=False), Path(scratch), model, part)
+    check(part, json.loads(text))
+    directory = FIXTURES / part.name
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{name}.json").write_text(text + "\n")
     print(f"{name}: {len(text)} bytes")
 
 
-def clean(text: str, scratch: Path) -> str:
+def clean(text: str, scratch: Path, model: ModelServer, part: Part) -> str:
     """``text`` without this machine's paths, times and the agent's random ids."""
     for path, known in ((scratch / "work", "/workspace"), (scratch / "home", "/home/agent")):
         for form in (str(path), str(path).lstrip("/")):
             text = text.replace(form, known if form.startswith("/") else known.lstrip("/"))
-    text = re.sub(r"\b1[5-9]\d{11}\b", "1700000000000", text)
+    text = text.replace(f"127.0.0.1:{model.port}", "127.0.0.1:8080")
+    text = re.sub(EPOCH_MS, "1700000000000", text)
+    for pattern in (*part.ids, UUID):
+        text = _numbered(text, pattern, part.wrong_session)
+    return text
+
+
+def _numbered(text: str, pattern: str, kept: str) -> str:
     seen: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:
+        if match[0] == kept or match[0].startswith(NOBODYS_UUID):
+            return match[0]
         kind = match[1]
         count = sum(known.startswith(kind) for known in seen.values()) + 1
-        return seen.setdefault(match[0], f"{kind}{count:04d}")
+        new = f"{kind}{count:04d}" if kind else f"{NOBODYS_UUID}{count:012d}"
+        return seen.setdefault(match[0], new)
 
-    return re.sub(r"\b(ses_|msg_|prt_|call_|per_)(?!nosuch)[0-9A-Za-z]{8,}", number, text)
+    return re.sub(pattern, number, text)
 
 
-def check(told: dict[str, Any]) -> None:
+def check(part: Part, told: dict[str, Any]) -> None:
     """A cleaned transcript must still replay to its own stdin."""
-    request = AgentRequest(
-        cwd=told["cwd"],
-        home="/home/agent",
-        model=told["model"],
-        keep=told["keep"],
-        session=told["session"],
-    )
-    written = stdin_of(replay(ADAPTER.converse(request), told["steps"]))
+    conversation = ADAPTERS[part.adapter].converse(request_of(told))
+    written = stdin_of(replay(conversation, told["steps"]))
     if written.decode() != told["stdin"]:
         raise SystemExit("cannot keep the recording: it does not replay to the same stdin")
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[2:] or SCENARIOS:
-        record(sys.argv[1], chosen)
+    agents_directory, part_name, *chosen = sys.argv[1:]
+    for scenario_name in chosen or scenarios(PARTS[part_name]):
+        record(PARTS[part_name], Path(agents_directory).resolve(), scenario_name)

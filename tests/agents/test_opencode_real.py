@@ -12,7 +12,7 @@ import pytest
 from agents_driver import Drive
 from agents_model import ModelServer
 from agents_replay import ended, text_of
-from coachman_adapters.conversation import AgentRequest, TurnEnded, Usage
+from coachman_adapters.conversation import TurnEnded, Usage
 
 pytestmark = pytest.mark.real_agent
 
@@ -31,12 +31,10 @@ def recorder() -> ModuleType:
 
 def drive(agents_dir: Path, tmp_path: Path, model: ModelServer, scenario: Any) -> tuple[Drive, Any]:
     record = recorder()
-    executable = agents_dir / "node_modules" / "opencode-ai" / "bin" / "opencode.exe"
-    bench = record.Bench(str(executable), tmp_path, model)
-    request = AgentRequest(cwd=str(bench.work), home=str(bench.home))
+    bench = record.Bench(record.PARTS["opencode"], agents_dir, tmp_path, model)
     if isinstance(scenario, str):
         scenario = record.SCENARIOS[scenario]
-    return bench.drive(request, scenario), bench
+    return bench.drive(bench.request(), scenario), bench
 
 
 def test_an_allowed_write_ends_well_with_its_usage(agents_dir: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from coachman_adapters.conversation import (
     Event,
     SetTimer,
     TurnEnded,
+    Usage,
     Write,
 )
 
@@ -91,6 +92,12 @@ class Drive:
             self._process.wait()
             for stream in (self._process.stdin, self._process.stdout, self._stderr):
                 stream.close()
+
+    @property
+    def session_counters(self) -> Mapping[str, float] | None:
+        """What whoever resumes the session must be told of its counters."""
+        known = [action for action in self.actions if isinstance(action, Usage)]
+        return known[-1].session_counters if known else None
 
     def _pump(self) -> bool:
         """One wait; False when stdout has ended."""

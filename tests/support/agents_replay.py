@@ -14,6 +14,7 @@ from attrs import evolve
 
 from coachman_adapters.conversation import (
     Action,
+    AgentRequest,
     Answer,
     Cancel,
     Conversation,
@@ -25,18 +26,24 @@ from coachman_adapters.conversation import (
 )
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
-TRANSCRIPTS = FIXTURES / "opencode"
+REQUEST_MEMBERS = ("permissions", "model", "keep", "session", "session_counters")
 Step = dict[str, Any]
 
 
-def load(name: str) -> dict[str, Any]:
-    """A recorded transcript: {session?, model?, steps, stdin}."""
-    return json.loads((TRANSCRIPTS / f"{name}.json").read_text())
+def load(part: str, name: str) -> dict[str, Any]:
+    """A recorded transcript: {cwd, the request's members, usage, steps, stdin}."""
+    return json.loads((FIXTURES / part / f"{name}.json").read_text())
 
 
-def names() -> list[str]:
-    """Every recorded transcript."""
-    return sorted(path.stem for path in TRANSCRIPTS.glob("*.json"))
+def names(part: str) -> list[str]:
+    """Every recorded transcript of an agent."""
+    return sorted(path.stem for path in (FIXTURES / part).glob("*.json"))
+
+
+def request_of(told: dict[str, Any]) -> AgentRequest:
+    """The request that a transcript was recorded with."""
+    members = {name: told[name] for name in REQUEST_MEMBERS if name in told}
+    return AgentRequest(cwd=told["cwd"], home="/home/agent", **members)
 
 
 def feed(conversation: Conversation, step: Step) -> list[Action]:

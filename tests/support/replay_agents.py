@@ -214,3 +214,12 @@ class Digest:
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         self._decoder.restore(snapshot["decoder"])
         self._told, self._asked = snapshot["told"], snapshot["asked"]
+
+
+class Repeater(Digest):
+    """Ends each turn twice, and the one before once more when it can tell them apart."""
+
+    def intend(self, intent: Intent) -> list[Action]:
+        assert isinstance(intent, Prompt)
+        before = [TurnEnded("end_turn", turn=intent.turn - 1)] if intent.turn > 1 else []
+        return [*before, TurnEnded("end_turn", turn=intent.turn), TurnEnded("end_turn")]

@@ -17,7 +17,7 @@ from coachmand.runs.dialogue import Dialogue, Input, Output
 from coachmand.runs.replay import replay
 from coachmand.runs.view import View
 
-PROMPTS = ("do it", "and again: é€𝄞")
+PROMPTS = ("do it", "and again: é€𝄞", "then this", "at last", "or rather that", "no, this")
 MAX_CRASHES = 8
 ENVELOPE = ("type", "seq", "ts", "run")
 
@@ -54,12 +54,18 @@ class Tape:
 
 @define
 class World:
-    """Everything that a daemon's death leaves alone."""
+    """Everything that a daemon's death leaves alone.
+
+    ``turns`` is how many prompts there are in all; ``prompts`` are their files, ``promised``
+    those that whoever gave them was told of.
+    """
 
     tape: Tape
     converse: Callable[[], Conversation]
     agent: Agent
     turns: int = 1
+    prompts: dict[int, str] = field(factory=lambda: {1: PROMPTS[0]})
+    promised: list[int] = field(factory=lambda: [1])
     journal: bytearray = field(factory=bytearray)
     synced: int = 0
     stdin: bytearray = field(factory=bytearray)
@@ -122,7 +128,9 @@ class Daemon:
             self.dialogue.restore(saved["dialogue"])
         inputs = [Input.of_event(event) for event in self.view.inputs]
         timers = saved["timers"] if saved else {}
-        found = replay(self.dialogue, inputs, self._read, _prompt, _ending, timers)
+        found = replay(
+            self.dialogue, inputs, self._read, world.prompts.__getitem__, _ending, timers
+        )
         self._arm(found.timers)
         for output in found.outputs:
             self._append(output.entries)
@@ -166,21 +174,50 @@ class Daemon:
         view, possible = self.view, []
         if not view.told_start:
             possible.append(lambda: self.tell("start"))
-        elif view.turn < self.world.turns and view.turn_over == (view.turn > 0):
-            possible.append(self._prompt)
+        elif view.queue and not view.turn_runs:
+            possible.append(self._begin)
+        elif view.turn_runs and view.interrupted == view.turn and not view.cancel_told:
+            possible.append(lambda: self.tell("cancel", {"of_turn": view.turn}))
         if view.pending:
             possible.append(self._answer)
         if self.timers and self.world.tape.pick(8) == 7:
             possible.append(self._expire)
-        if view.turn and not view.cancel_told and self.world.tape.pick(24) == 23:
-            possible.append(lambda: self.tell("cancel"))
+        if view.turn_runs and view.interrupted < view.turn and self.world.tape.pick(12) == 11:
+            possible.append(self._interrupt)
+        if view.prompts < self.world.turns:
+            possible.append(self._queue)
         if possible:
             possible[self.world.tape.pick(len(possible))]()
 
-    def _prompt(self) -> None:
-        turn = self.view.turn + 1
+    def _begin(self) -> None:
+        turn, number = self.view.turn + 1, self.view.queue[0].number
         started = Entry(v.TURN_STARTED, {"turn": turn})
-        self.tell("prompt", {"prompt_turn": turn}, [started])
+        self.tell("prompt", {"prompt_turn": turn, "prompt": number}, [started])
+
+    def _queue(self) -> None:
+        number, queued = self._written(first=False)
+        self._append([queued])
+        self.world.promised.append(number)
+
+    def _interrupt(self) -> None:
+        """End the turn; now and then with a prompt that comes before all others."""
+        view, entries, number = self.view, list[Entry](), None
+        if view.prompts < self.world.turns and self.world.tape.pick(2):
+            number, queued = self._written(first=True)
+            entries.append(queued)
+        if self.world.tape.pick(2):
+            dropped = [{"prompt": queued.number, "why": "interrupt"} for queued in view.queue]
+            entries += [Entry(v.PROMPT_DROPPED, members) for members in dropped]
+        self._append([*entries, Entry(v.TURN_INTERRUPTED, {"turn": view.turn, "by": {}})])
+        if number is not None:
+            self.world.promised.append(number)
+
+    def _written(self, *, first: bool) -> tuple[int, Entry]:
+        number = self.view.prompts + 1
+        self.world.prompts[number] = PROMPTS[number - 1]
+        if self.world.may_crash():
+            self.world.crash()
+        return number, Entry(v.PROMPT_QUEUED, {"prompt": number, "title": "", "first": first})
 
     def _answer(self) -> None:
         pending = sorted(self.view.pending)
@@ -203,7 +240,7 @@ class Daemon:
     ) -> None:
         """An input: journaled before a byte of what follows from it leaves."""
         given = Input(kind, self.dialogue.fed, payload or {})
-        prompt = _prompt(given.payload["prompt_turn"]) if kind == "prompt" else ""
+        prompt = self.world.prompts[given.prompt] if kind == "prompt" else ""
         output = self.dialogue.apply(given, prompt, _ending(given))
         self._append([given.entry(), *companions, *output.entries])
         self._carry_out(output)
@@ -269,10 +306,6 @@ class Daemon:
         return bytes(self.world.stdout[offset : offset + size])
 
 
-def _prompt(turn: int) -> str:
-    return PROMPTS[turn - 1]
-
-
 def _ending(given: Input) -> Ending:
     return Ending(given.payload.get("exit_code"), given.payload.get("signal"), b"some stderr")
 
@@ -289,7 +322,7 @@ def uninterrupted(world: World) -> tuple[list[dict[str, Any]], bytes]:
         if event["type"] == v.INPUT:
             given = Input.of_event(event)
             take(dialogue.feed(bytes(world.stdout[dialogue.fed : given.at])))
-            prompt = _prompt(given.payload["prompt_turn"]) if given.kind == "prompt" else ""
+            prompt = world.prompts[given.prompt] if given.kind == "prompt" else ""
             take(dialogue.apply(given, prompt, _ending(given)))
     lines = []
     for entry in entries:

@@ -1,0 +1,33 @@
+"""What a test must know of an agent beyond its adapter."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from model_server import ModelServer
+
+Setting = Callable[[ModelServer], dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One agent, set up for the scripted model.
+
+    ``name`` names recordings and rows of tables; ``adapter`` is the one it is driven by.
+    ``executable`` lies below ``node_modules``. ``env`` is what its user's shell has, ``files``
+    what lies in the user's home, by relative path. ``wrong_session`` is an id of the right form
+    that no session has. ``ids`` are patterns of the random ids it makes, each with the prefix
+    that stays as its first group; UUIDs need none. ``scenarios`` add to those that all play, or
+    replace them; None takes one out.
+    """
+
+    name: str
+    adapter: str
+    executable: str
+    wrong_session: str
+    env: Setting = lambda _model: {}
+    files: Setting = lambda _model: {}
+    model: str | None = None
+    permissions: str = "allow"
+    ids: tuple[str, ...] = ()
+    scenarios: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
