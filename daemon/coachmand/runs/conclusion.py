@@ -41,7 +41,7 @@ MAX_LEFT_OUT = 20
 
 @frozen
 class Product:
-    """What a run left behind. ``start`` and ``commit`` are what `diff` compares."""
+    """What a run left behind, and its cost. ``start`` and ``commit`` are what `diff` compares."""
 
     start: str | None = None
     commit: str | None = None
@@ -49,6 +49,7 @@ class Product:
     artifacts: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     totals: Mapping[str, int] = field(factory=lambda: {"files": 0, "added": 0, "removed": 0})
+    cost: dict[str, Any] | None = None
 
 
 async def product_of(run: "Run") -> Product:
@@ -221,7 +222,7 @@ def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, An
         "error": {"message": found.message} if found.message else None,
         "exit": {"code": exit.get("exit_code"), "signal": exit.get("signal")},
         "usage": view.usage,
-        "cost_usd": view.cost_usd,
+        "cost": product.cost,
         "changes": dict(product.totals),
         "commits": {"from": product.start, "to": product.commit},
         "final_message": shown,
@@ -259,7 +260,7 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
         "turns": view.turn,
         "attempts": view.attempt,
         "usage": view.usage,
-        "cost": _cost(run),
+        "cost": view.cost,
         "final_message": shown,
         "final_message_truncated": view.message_cut or len(shown) < len(message),
         "changed_files": list(product.files),
@@ -280,12 +281,6 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
 def _end_of(message: str) -> str:
     """What of a long message is shown: its end says what came of it."""
     return message.encode("utf-8", "replace")[-FINAL_MESSAGE_BYTES:].decode("utf-8", "ignore")
-
-
-def _cost(run: "Run") -> dict[str, Any] | None:
-    if run.view.cost_usd is None:
-        return None
-    return {"usd": run.view.cost_usd, "source": "reported", "billing": "unknown"}
 
 
 def _durations(run: "Run") -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import trio
+from attrs import evolve
 
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
@@ -11,6 +12,7 @@ from ..permissions import modes
 from . import inbox
 from .attempt import Attempt
 from .conclusion import product_of
+from .costs import cost_of
 from .dialogue import Input
 from .epilogue import run_epilogue
 from .questions import resolved
@@ -119,7 +121,8 @@ class End:
         self._run.spawn(self._gather)
 
     async def _gather(self) -> None:
-        self._run.post(inbox.Concluded(await product_of(self._run)))
+        product = await product_of(self._run)
+        self._run.post(inbox.Concluded(evolve(product, cost=await cost_of(self._run))))
 
     async def _enter_stopping(self, reason: str | None, error: str | None = None) -> None:
         if self._run.view.state != "stopping":

@@ -24,7 +24,7 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
         "ended_at": view.ended_ms,
         "now": view.now,
         "tokens": (view.usage or {}).get("total"),
-        "cost_usd": view.cost_usd,
+        "cost_usd": view.cost["usd"] if view.cost else view.cost_usd,
         "changes": view.changes,
         "attention": attention_of(view),
         "labels": dict(record.labels),

@@ -99,6 +99,7 @@ class View:
     turn_error: dict[str, Any] | None = None
     usage: dict[str, int] | None = None
     cost_usd: float | None = None
+    cost: dict[str, Any] | None = None
     model: str | None = None
     provider: str | None = None
     session_counters: dict[str, float] | None = None
@@ -293,6 +294,7 @@ def _ended(view: View, event: Event) -> None:
     view.outcome, view.stop_reason = event["outcome"], event["stop_reason"]
     view.error = event.get("error")
     view.ended_ms = event["ts"]
+    view.cost = event.get("cost")
     view.changes = event.get("changes")
     view.commits = event.get("commits")
     view.now = None
