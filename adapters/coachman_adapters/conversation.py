@@ -112,11 +112,13 @@ class TurnEnded:
     """The agent's terminal record of a turn.
 
     ``stop_reason`` is one of ``events.STOP_REASONS``; ``error`` ({message, code?, data?})
-    accompanies ``error``.
+    accompanies ``error``. There is one for each `Prompt`, in their order; an agent whose wire
+    tells which prompt's end it is says so with ``turn``, and the end of another is ignored.
     """
 
     stop_reason: str
     error: Mapping[str, Any] | None = None
+    turn: int | None = None
 
 
 Action = Event | Ask | Withdraw | Write | CloseStdin | SetTimer | SessionKnown | Usage | TurnEnded
@@ -143,7 +145,9 @@ class Answer:
 
 @frozen
 class Cancel:
-    """End the turn now; pending questions get the agent's form of "cancelled"."""
+    """End ``turn`` now; pending questions get the agent's form of "cancelled"."""
+
+    turn: int | None = None
 
 
 Intent = Prompt | Answer | Cancel

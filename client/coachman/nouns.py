@@ -107,6 +107,9 @@ class RunMethods(Noun):
         argv: "Sequence[str] | None" = None,
         model: str | None = None,
         effort: str | None = None,
+        provider: str | None = None,
+        as_agent: str | None = None,
+        keep: bool | None = None,
         task: str | None = None,
         profile: str | None = None,
         permissions: "results.Permissions | None" = None,
@@ -123,8 +126,10 @@ class RunMethods(Noun):
 
         ``dir`` is an absolute directory inside the repository. ``env`` holds what
         of the caller's environment the agent may see (`environment.carried`
-        chooses it). ``timeouts`` has seconds under ``wall_s`` and
-        ``permission_s``. The same ``request_key`` returns the same run.
+        chooses it). ``timeouts`` has seconds under ``wall_s``, ``permission_s``
+        and ``parked_s``. With ``keep`` the run takes more prompts until it is
+        closed; ``as_agent`` is one of the CLI's own agents. The same
+        ``request_key`` returns the same run.
         """
         params = _given(
             prompt=prompt,
@@ -133,6 +138,9 @@ class RunMethods(Noun):
             argv=argv if argv is None else list(argv),
             model=model,
             effort=effort,
+            provider=provider,
+            as_agent=as_agent,
+            keep=keep,
             task=task,
             profile=profile,
             permissions=permissions,
@@ -247,6 +255,38 @@ class RunMethods(Noun):
         """
         params = _given(run=run, lines=lines, cursor=cursor, dir=dir)
         answer: results.Log = self._caller.call("run.log", params)
+        return answer
+
+    def prompt(self, run: str, prompt: str, *, dir: str | None = None) -> "results.Prompted":
+        """Give a kept run another prompt: it waits for its turn and never pre-empts.
+
+        It is on disk before this returns. A run that has ended is a Conflict.
+        """
+        params = _given(run=run, prompt=prompt, dir=dir)
+        answer: results.Prompted = self._caller.call("run.prompt", params)
+        return answer
+
+    def interrupt(
+        self,
+        run: str,
+        prompt: str | None = None,
+        *,
+        keep_queue: bool | None = None,
+        turn: int | None = None,
+        dir: str | None = None,
+    ) -> "results.Interrupted":
+        """End the turn that runs (``turn``: this one or none), then go on with ``prompt``.
+
+        Prompts that wait already are dropped, unless ``keep_queue``.
+        """
+        params = _given(run=run, prompt=prompt, keep_queue=keep_queue, turn=turn, dir=dir)
+        answer: results.Interrupted = self._caller.call("run.interrupt", params)
+        return answer
+
+    def close(self, runs: "Sequence[str]", *, dir: str | None = None) -> "results.Closed":
+        """End runs once their turn is over and no prompt waits; parked ones end at once."""
+        params = _given(runs=[*runs], dir=dir)
+        answer: results.Closed = self._caller.call("run.close", params)
         return answer
 
     def cancel(self, runs: "Sequence[str]", *, dir: str | None = None) -> "results.Cancelled":

@@ -92,6 +92,16 @@ EXIT_OF_OUTCOME = {
     "cancelled": EXIT_CANCELLED,
 }
 
+# How a turn ended, for those who wait for no more than that.
+EXIT_OF_TURN = {
+    "end_turn": EXIT_OK,
+    "refusal": EXIT_REFUSED,
+    "max_tokens": EXIT_TOKEN_LIMIT,
+    "max_turn_requests": EXIT_TURN_LIMIT,
+    "cancelled": EXIT_CANCELLED,
+    "error": EXIT_FAILED,
+}
+
 EXIT_OF_ERROR = {
     "ParseError": EXIT_INTERNAL,
     "InvalidRequest": EXIT_INTERNAL,

@@ -119,6 +119,7 @@ class Timeouts:
 
     wall_s: int = _key(_duration, 4 * 3600, "wall")
     permission_s: int = _key(_duration, 3600, "permission")
+    parked_s: int = _key(_duration, 8 * 3600, "parked")
 
 
 @frozen

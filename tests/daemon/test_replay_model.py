@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from coachman_adapters.acp.conversation import AcpConversation
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.conversation import AgentRequest
+from coachmand.journal import vocabulary as v
 from coachmand.runs.dialogue import Dialogue, Input, ReplayDivergedError
 from coachmand.runs.replay import replay
-from replay_agents import AcpAgent, Babbler, Digest
+from coachmand.runs.view import View
+from replay_agents import AcpAgent, Babbler, Digest, Repeater
 from replay_world import Tape, World, numbered, uninterrupted
 
+ENDED = v.TURN_ENDED
 STORM = settings(
     max_examples=600,
     deadline=None,
@@ -45,9 +48,27 @@ def check(world: World) -> None:
     assert bytes(world.stdin) == stdin
 
 
+def check_prompts(world: World) -> None:
+    """Each prompt that was promised is told once, or waits, or was dropped on request."""
+    view = View()
+    for event in world.events():
+        view.apply(event)
+    inputs = [Input.of_event(e) for e in world.events() if e["type"] == v.INPUT]
+    told = [given.prompt for given in inputs if given.kind == "prompt"]
+    dropped = [e["prompt"] for e in world.events() if e["type"] == v.PROMPT_DROPPED]
+    waiting = [queued.number for queued in view.queue]
+    cancelled = [given.payload["of_turn"] for given in inputs if given.kind == "cancel"]
+
+    assert len(set(told)) == len(told)
+    assert set(told).isdisjoint([*dropped, *waiting])
+    assert set(world.promised) <= {*told, *dropped, *waiting}
+    assert len(set(cancelled)) == len(cancelled)
+    assert all(isinstance(event["turn"], int) for event in world.events() if event["type"] == ENDED)
+
+
 @pytest.mark.parametrize("make", [acp_world, digest_world])
 @STORM
-@given(tape=TAPES, turns=st.sampled_from([1, 2]))
+@given(tape=TAPES, turns=st.sampled_from([1, 2, 3, 6]))
 def test_a_run_that_lived_through_crashes_says_what_an_uninterrupted_one_says(
     make: Callable[[Tape, int], World], tape: Tape, turns: int
 ) -> None:
@@ -56,6 +77,26 @@ def test_a_run_that_lived_through_crashes_says_what_an_uninterrupted_one_says(
     world.live()
 
     check(world)
+    check_prompts(world)
+
+
+def test_a_stale_end_ends_no_turn() -> None:
+    """Of two ends of one turn the second is a remark; the next prompt's own end is its end."""
+    given = {turn: Input("prompt", 0, {"prompt_turn": turn, "prompt": turn}) for turn in (1, 2)}
+    dialogue = Dialogue(Repeater())
+    first = dialogue.apply(given[1], "a")
+    dialogue.restore(dialogue.snapshot())
+    second = dialogue.apply(given[2], "b")
+
+    assert [(e.type, e.members.get("turn")) for e in first.entries] == [
+        (ENDED, 1),
+        (v.NOTICE, None),
+    ]
+    assert [(e.type, e.members.get("turn")) for e in second.entries] == [
+        (v.NOTICE, None),
+        (ENDED, 2),
+        (v.NOTICE, None),
+    ]
 
 
 def test_an_input_at_another_place_of_stdout_is_a_divergence() -> None:

@@ -27,12 +27,16 @@ COMMAND = Command(
     Option("-a --agent", "the agent (COACHMAN_AGENT)", "AGENT"),
     Option("-m --model", "its model", "MODEL"),
     Option("-e --effort", "how hard it thinks", "EFFORT"),
+    Option("--provider", "whose model it is, where the agent knows several", "PROVIDER"),
+    Option("--as", "one of the agent's own agents", "NAME"),
+    Option("--keep", "keep it for more prompts, until it is closed"),
     Option("-t --task", "the task, new or to be continued", "TASK"),
     Option("-p --profile", "what it may touch (COACHMAN_PROFILE)", "PROFILE"),
     Option("-l --label", "a label", "KEY=VALUE", repeat=True),
     Option("--permissions", "allow, ask or deny what it asks for", "MODE"),
     Option("--timeout", "end the run after this long", "DURATION"),
     Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
+    Option("--parked-timeout", "close a kept run that nobody prompts in this time", "DURATION"),
     Option("--base", "the commit to begin from", "REV"),
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -92,6 +96,9 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "argv": argv,
         "model": arguments.text("model"),
         "effort": arguments.text("effort"),
+        "provider": arguments.text("provider"),
+        "as_agent": arguments.text("as"),
+        "keep": arguments.has("keep") or None,
         "task": arguments.text("task"),
         "profile": arguments.text("profile") or console.env.get("COACHMAN_PROFILE"),
         "permissions": mode,
@@ -106,7 +113,11 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
 
 
 def _timeouts(arguments: "Arguments") -> dict[str, float] | None:
-    given = {"wall_s": "timeout", "permission_s": "permission-timeout"}
+    given = {
+        "wall_s": "timeout",
+        "permission_s": "permission-timeout",
+        "parked_s": "parked-timeout",
+    }
     timeouts = {
         name: some_seconds(text, f"run --{option}")
         for name, option in given.items()

@@ -54,8 +54,9 @@ class RunDirectory:
         """Where the attempt's epilogue ran, a keeper's directory of its own."""
         return self.attempt(number) / "epilogue"
 
-    def prompt(self, turn: int) -> Path:
-        return self.path / "prompts" / f"{turn}.md"
+    def prompt(self, number: int) -> Path:
+        """Where a prompt lies: they are numbered in the order in which they were given."""
+        return self.path / "prompts" / f"{number}.md"
 
     def checkpoint(self, attempt: int) -> Path:
         return self.attempt(attempt) / "checkpoint.json"
@@ -92,9 +93,13 @@ class RunDirectory:
         durable.put_all(self.final, (piece.encode("utf-8", "replace") for piece in final_message))
         put_json(self.path / "result.json", result)
 
-    def read_prompt(self, turn: int) -> str:
-        """The prompt of a turn."""
-        return self.prompt(turn).read_bytes().decode("utf-8", "surrogatepass")
+    def write_prompt(self, number: int, prompt: str) -> None:
+        """Write one more prompt; the journal tells that it is there. Blocks."""
+        durable.replace(self.prompt(number), prompt.encode("utf-8", "surrogatepass"))
+
+    def read_prompt(self, number: int) -> str:
+        """A prompt by its number."""
+        return self.prompt(number).read_bytes().decode("utf-8", "surrogatepass")
 
     def segments(self, attempt: int, stream: str) -> list[Path]:
         """The raw log's files of one stream, in order."""

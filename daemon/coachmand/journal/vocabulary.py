@@ -27,8 +27,13 @@ RUN_RECOVERED = "run.recovered"
 RUN_ENDED = "run.ended"
 ATTEMPT_STARTED = "attempt.started"
 ATTEMPT_ENDED = "attempt.ended"
+RUN_CLOSING = "run.closing"
 TURN_STARTED = "turn.started"
+TURN_INTERRUPTED = "turn.interrupted"
 TURN_ENDED = "turn.ended"
+TURN_RECORDED = "turn.recorded"
+PROMPT_QUEUED = "prompt.queued"
+PROMPT_DROPPED = "prompt.dropped"
 INPUT = "agent.input"
 SESSION = "agent.session"
 PERMISSION_REQUESTED = "permission.requested"
@@ -43,9 +48,13 @@ ERROR = "error"
 DECISIVE = frozenset(
     {
         RUN_QUEUED,
+        RUN_CLOSING,
         RUN_ENDED,
         ATTEMPT_STARTED,
+        TURN_INTERRUPTED,
         TURN_ENDED,
+        PROMPT_QUEUED,
+        PROMPT_DROPPED,
         PERMISSION_REQUESTED,
         PERMISSION_RESOLVED,
         DEADLINE_EXPIRED,
@@ -76,6 +85,7 @@ EVENT_TYPES = (
         RUN_STATE,
         RUN_RECOVERED,
         TURN_STARTED,
+        TURN_RECORDED,
         USAGE_UPDATED,
         ERROR,
     }
@@ -98,6 +108,9 @@ __all__ = [
     "PERMISSION_REQUESTED",
     "PERMISSION_RESOLVED",
     "PLAN",
+    "PROMPT_DROPPED",
+    "PROMPT_QUEUED",
+    "RUN_CLOSING",
     "RUN_ENDED",
     "RUN_QUEUED",
     "RUN_RECOVERED",
@@ -110,6 +123,8 @@ __all__ = [
     "TOOL_CALL",
     "TOOL_UPDATE",
     "TURN_ENDED",
+    "TURN_INTERRUPTED",
+    "TURN_RECORDED",
     "TURN_STARTED",
     "UNKNOWN",
     "USAGE_UPDATED",

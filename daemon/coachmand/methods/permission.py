@@ -86,7 +86,7 @@ def register(registry: Registry) -> None:
         reply = inbox.Reply()
         run.post(
             inbox.Answered(
-                params.request, params.option, params.kind, params.message, context.who(), reply
+                context.who(), reply, params.request, params.option, params.kind, params.message
             )
         )
         chosen = await reply.wait()

@@ -17,6 +17,7 @@ from ..runs.record import Record
 from ..runs.request import StartRequest
 from ..runs.summary import attention_of, summary_of
 from ..runs.transcript import transcript
+from . import run_turns
 from .context import Context
 
 DIFF_BYTES = 256 * 1024
@@ -174,6 +175,7 @@ class Cancelled:
 
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
+    run_turns.register(registry)
 
     @registry.method(
         "run.start",

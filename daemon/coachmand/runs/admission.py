@@ -21,6 +21,11 @@ class Admission:
         return len(self._holders)
 
     @property
+    def is_full(self) -> bool:
+        """Whether whoever comes now has to wait."""
+        return bool(self._queue) or self.active >= self.limit
+
+    @property
     def queued(self) -> int:
         """Runs that wait for one."""
         return len(self._queue)

@@ -21,6 +21,7 @@ from .keepers import KeeperError, Starting, end_keeper, keeper_alive, read_exit,
 from .link import KeeperLink
 from .prepare import Launch, agent_request, compile_launch, launch_record
 from .replay import latest_checkpoint
+from .turns import started
 
 if TYPE_CHECKING:
     from .run import Run
@@ -58,7 +59,8 @@ async def resume(run: "Run") -> None:
         if _has_environment(run):
             admission.enter(run.fixed.run, lambda: run.post(inbox.Admitted()))
         return
-    admission.take(run.fixed.run)
+    if view.state != "parked":
+        admission.take(run.fixed.run)
     if view.attempt == 0 or _never_ran(run):
         await _prepare_again(run)
     elif view.attempt_over:
@@ -76,7 +78,7 @@ def _never_ran(run: "Run") -> bool:
 async def _prepare_again(run: "Run") -> None:
     # A stopping run without an agent has nothing more to wait for.
     if run.view.state != "stopping" and _has_environment(run):
-        run.start_preparing()
+        run.preparation.start()
 
 
 def _has_environment(run: "Run") -> bool:
@@ -152,17 +154,13 @@ async def _activate(run: "Run", path: os.PathLike[str]) -> None:
 
 
 async def first_words(run: "Run") -> None:
-    """Start the dialogue and give it its prompt, each once in an attempt's life."""
-    attempt, view = run.attempt, run.view
-    assert attempt is not None
-    prompt = await trio.to_thread.run_sync(run.directory.read_prompt, 1)
-    started = Entry(v.TURN_STARTED, {"turn": 1})
-    if not view.told_start:
-        await attempt.tell_first(1, [started], prompt)
+    """Start the dialogue and give it its first prompt, each once in an attempt's life."""
+    view = run.view
+    if view.turn > view.turn_started:
+        # A crash came between the two lines that a turn begins with.
+        await run.record([started(view.turn, view.prompt)])
     elif view.turn == 0 and not view.cancel_told:
-        await attempt.tell("prompt", {"prompt_turn": 1}, companions=[started], prompt=prompt)
-    elif view.turn > view.turn_started:
-        await run.record([started])
+        await run.turns.begin()
 
 
 def _conversation(run: "Run") -> Any:

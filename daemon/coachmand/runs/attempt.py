@@ -129,11 +129,13 @@ class Attempt:
         await self._journal(output)
         await self._carry_out(output)
 
-    async def tell_first(self, turn: int, companions: Iterable[Entry], prompt: str) -> None:
+    async def tell_first(
+        self, payload: Mapping[str, Any], companions: Iterable[Entry], prompt: str
+    ) -> None:
         """Start the dialogue and give it its first prompt: two inputs, one way to the disk."""
         outputs = [
             self._apply("start", {}),
-            self._apply("prompt", {"prompt_turn": turn}, companions, prompt),
+            self._apply("prompt", payload, companions, prompt),
         ]
         await self._journal(*outputs)
         for output in outputs:

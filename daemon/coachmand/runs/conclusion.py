@@ -34,6 +34,7 @@ ENDED_BY_REASON = {
     "replay_diverged": "replay_diverged",
     "start_failed": "start_failed",
     "internal_error": "internal_error",
+    "interrupt_unconfirmed": "cancel",
 }
 MAX_ROWS = 1000
 MAX_LEFT_OUT = 20
@@ -64,9 +65,17 @@ async def product_of(run: "Run") -> Product:
         try:
             if run.view.commits is not None:
                 return await _look_at(run, run.view.commits["from"], run.view.commits["to"])
-            return await _record_tree(run)
         except RepoError as error:
             return Product(warnings=(await _not_recorded(run, error),))
+        return await record_tree(run)
+
+
+async def record_tree(run: "Run") -> Product:
+    """Move ``refs/coachman/run/<run>`` to the tree as it is; a warning says where that failed."""
+    try:
+        return await _record_tree(run)
+    except RepoError as error:
+        return Product(warnings=(await _not_recorded(run, error),))
 
 
 async def _not_recorded(run: "Run", error: RepoError) -> str:
@@ -150,6 +159,7 @@ async def conclude(run: "Run", product: Product) -> None:
     await trio.to_thread.run_sync(rawlogs.mask_run, run.directory.path, run.journal.redactor)
     if run.attempt is not None:
         await run.attempt.dismiss()
+    await run.record(run.turns.unsent())
     over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
     ended = Entry(v.RUN_ENDED, _ended(run, product, found))
     await run.record([Entry(v.RUN_STATE, over), ended])
@@ -198,7 +208,10 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         has_changes=bool(product.files or product.artifacts),
         has_answered=view.first_response_ms is not None,
         exit_status_decides=run.services.adapters[run.fixed.adapter].spec.exit_status_decides,
-        denied=view.denied,
+        denied=view.denied - view.denied_before,
+        interrupted=view.turn > 0 and view.interrupted == view.turn,
+        session=view.session,
+        session_wanted=run.fixed.session,
     )
 
 
@@ -250,6 +263,7 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
         "session": view.session,
         "session_counters": view.session_counters,
         "parent": None,
+        "resumed_from": record.resumed_from,
         "outcome": view.outcome,
         "stop_reason": view.stop_reason,
         "error": view.error,
@@ -273,9 +287,16 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
         "evidence_dir": str(run.directory.path),
         "base": record.repository.base,
         "policy_digest": record.policy_digest,
-        "warnings": [*record.warnings, *product.warnings],
+        "warnings": [*record.warnings, *product.warnings, *_unsent(view.unsent)],
         "summary": summary_of(record, view),
     }
+
+
+def _unsent(count: int) -> list[str]:
+    if not count:
+        return []
+    prompts = "a prompt was" if count == 1 else f"{count} prompts were"
+    return [f"{prompts} never given to the agent: the run ended first"]
 
 
 def _end_of(message: str) -> str:

@@ -6,6 +6,7 @@ from attrs import field, frozen
 
 WALL_DEFAULT_S = 4 * 3600.0
 PERMISSION_DEFAULT_S = 3600.0
+PARKED_DEFAULT_S = 8 * 3600.0
 # A question whose deadline passed while no daemon lived is not denied unseen.
 PERMISSION_GRACE_S = 60.0
 # The daemon's own ladder goes first; the keeper ends what no daemon ended.
@@ -30,6 +31,8 @@ class Facts:
     permissions_due_s: Mapping[str, float] = field(factory=dict)
     timers_due_s: Mapping[str, float] = field(factory=dict)
     ladder_due_s: float | None = None
+    interrupt_due_s: float | None = None
+    parked_due_s: float | None = None
 
 
 def pending(facts: Facts) -> list[Deadline]:
@@ -44,6 +47,10 @@ def pending(facts: Facts) -> list[Deadline]:
         found.append(Deadline(facts.ladder_due_s, "ladder"))
     if facts.state != "stopping":
         found.append(Deadline(facts.wall_due_s, "wall"))
+        if facts.interrupt_due_s is not None:
+            found.append(Deadline(facts.interrupt_due_s, "interrupt"))
+        if facts.parked_due_s is not None and facts.state == "parked":
+            found.append(Deadline(facts.parked_due_s, "parked"))
         found += [
             Deadline(due, "permission", request) for request, due in facts.permissions_due_s.items()
         ]

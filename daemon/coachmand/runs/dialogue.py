@@ -10,7 +10,7 @@ files, no clock, no process.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from coachman_adapters import conversation as c
 
@@ -33,6 +33,11 @@ class Input:
     def entry(self) -> Entry:
         """Its line in the journal."""
         return Entry(v.INPUT, {"kind": self.kind, "at": self.at, **self.payload})
+
+    @property
+    def prompt(self) -> int:
+        """The number of the prompt that it hands over; 0 where it is none."""
+        return int(self.payload.get("prompt") or self.payload.get("prompt_turn") or 0)
 
     @classmethod
     def of_event(cls, event: Mapping[str, Any]) -> "Input":
@@ -84,8 +89,8 @@ def entry_of(action: c.Action) -> tuple[str, dict[str, Any], c.Span | None] | No
             }
             known = {name: value for name, value in told.items() if value is not None}
             return v.USAGE_UPDATED, {"usage": dict(counters), "cost_usd": cost, **known}, None
-        case c.TurnEnded(stop_reason=reason, error=error):
-            members = {"stop_reason": reason}
+        case c.TurnEnded(stop_reason=reason, error=error, turn=turn):
+            members = {"turn": turn, "stop_reason": reason}
             return v.TURN_ENDED, {**members, **({"error": dict(error)} if error else {})}, None
         case _:
             return None
@@ -94,6 +99,7 @@ def entry_of(action: c.Action) -> tuple[str, dict[str, Any], c.Span | None] | No
 class Dialogue:
     """A conversation at its place in stdout (``fed``), stdin (``out``) and journal (``n``).
 
+    ``turn`` is the last one that it was told to begin, ``ended`` the last one that is over.
     ``known_n`` and ``taken`` are the highest ``n`` of the journal and the bytes the keeper
     has; up to there everything is a repetition. ``said(offset, size)`` reads stdin.log, against
     which repeated bytes are compared.
@@ -114,6 +120,8 @@ class Dialogue:
         self.fed = 0
         self.out = 0
         self.n = 0
+        self.turn = 0
+        self.ended = 0
 
     def __repr__(self) -> str:
         return f"<Dialogue fed={self.fed} out={self.out} n={self.n}>"
@@ -139,12 +147,13 @@ class Dialogue:
             case "start":
                 return conversation.start()
             case "prompt":
-                return conversation.intend(c.Prompt(payload["prompt_turn"], prompt))
+                self.turn = payload["prompt_turn"]
+                return conversation.intend(c.Prompt(self.turn, prompt))
             case "answer":
                 answer = c.Answer(payload["request"], payload["option"], payload.get("message"))
                 return conversation.intend(answer)
             case "cancel":
-                return conversation.intend(c.Cancel())
+                return conversation.intend(c.Cancel(payload.get("of_turn")))
             case "timer":
                 return conversation.expire(payload["name"])
             case "finish":
@@ -163,9 +172,20 @@ class Dialogue:
                     output.close_stdin = True
                 case c.SetTimer(name=name, seconds=seconds):
                     output.timers[name] = seconds
+                case c.TurnEnded():
+                    self._emit(self._numbered(action), output)
                 case _:
                     self._emit(action, output)
         return output
+
+    def _numbered(self, end: c.TurnEnded) -> c.Action:
+        """A turn's end with the turn that it ends; a stale one never ends another turn."""
+        turn = self.ended + 1
+        if turn > self.turn or end.turn not in (None, turn):
+            text = f"the agent ended a turn that was over: {end.stop_reason}"
+            return c.Event(v.NOTICE, {"text": text})
+        self.ended = turn
+        return evolve(end, turn=turn)
 
     def _emit(self, action: c.Action, output: Output) -> None:
         made = entry_of(action)
@@ -194,9 +214,12 @@ class Dialogue:
     def snapshot(self) -> dict[str, Any]:
         """Everything needed to go on from here without what came before. JSON."""
         place = {"fed": self.fed, "out": self.out, "n": self.n}
+        place |= {"turn": self.turn, "ended": self.ended}
         return {**place, "conversation": self._conversation.snapshot()}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         """Go on from a snapshot."""
         self._conversation.restore(snapshot["conversation"])
         self.fed, self.out, self.n = snapshot["fed"], snapshot["out"], snapshot["n"]
+        # Before runs were kept, there was one turn.
+        self.turn, self.ended = snapshot.get("turn", 1), snapshot.get("ended", 0)

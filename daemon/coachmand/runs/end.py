@@ -101,7 +101,7 @@ class End:
         run = self._run
         await self._enter_stopping("start_failed" if self.failure else None, self.failure)
         self.concluding = True
-        run.stop_preparing()
+        run.preparation.stop()
         if run.view.attempt and not run.view.attempt_over:
             await run.record([Entry(v.ATTEMPT_ENDED, {"exit": None})])
         run.spawn(self._gather)
@@ -121,6 +121,7 @@ class End:
         self._run.spawn(self._gather)
 
     async def _gather(self) -> None:
+        await self._run.turns.settled()
         product = await product_of(self._run)
         self._run.post(inbox.Concluded(evolve(product, cost=await cost_of(self._run))))
 

@@ -84,23 +84,62 @@ class Concluded:
 
 
 @frozen
-class Answered:
+class Asked:
+    """Somebody wants something, and waits for the reply."""
+
+    by: dict[str, Any]
+    reply: Reply
+
+
+@frozen
+class Answered(Asked):
     """Somebody answers a permission request."""
 
     request: str
     option: str | None
     kind: str | None
     message: str | None
-    by: dict[str, Any]
+
+
+@frozen
+class CancelAsked(Asked):
+    """Somebody wants the run to end now."""
+
+
+@frozen
+class PromptAsked(Asked):
+    """Somebody has another prompt for the run."""
+
+    prompt: str
+
+
+@frozen
+class InterruptAsked(Asked):
+    """Somebody wants the turn to end now (``turn``: this one or none), then ``prompt``."""
+
+    prompt: str | None
+    keep_queue: bool
+    turn: int | None
+
+
+@frozen
+class CloseAsked(Asked):
+    """Somebody wants the run to end once it has nothing more to do."""
+
+
+@frozen
+class CheckpointAsked:
+    """The daemon is about to restart: what was said so far need not be replayed by the next."""
+
     reply: Reply
 
 
 @frozen
-class CancelAsked:
-    """Somebody wants the run to end now."""
+class TurnRecorded:
+    """The tree as a turn left it is a commit."""
 
-    by: dict[str, Any]
-    reply: Reply
+    turn: int
+    product: Any
 
 
 Message = (
@@ -112,6 +151,7 @@ Message = (
     | KeeperGone
     | EpilogueDone
     | Concluded
-    | Answered
-    | CancelAsked
+    | TurnRecorded
+    | CheckpointAsked
+    | Asked
 )

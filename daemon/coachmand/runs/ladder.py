@@ -68,7 +68,7 @@ class Ladder:
         self.start_at(rung)
         match rung.name:
             case "cancel":
-                await attempt.tell("cancel")
+                await attempt.tell("cancel", {"of_turn": view.turn})
             case "close_stdin":
                 await attempt.close_stdin()
             case "term":

@@ -70,6 +70,11 @@ def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequ
         argv=record.argv,
         model=record.model,
         effort=record.effort,
+        provider=record.provider,
+        as_agent=record.as_agent,
+        session=record.session,
+        session_counters=record.session_counters,
+        keep=record.keep,
         env_names=frozenset(record.environment) & frozenset(adapter.spec.environment),
     )
 

@@ -33,7 +33,9 @@ class Questions:
         for request, asked in list(view.pending.items()):
             decision = modes.standing(self._mode, asked.options)
             if view.cancel_told or view.finished:
-                await self._attempt().note([resolved(request, modes.withdrawn("cancel"))])
+                interrupted = view.interrupted == view.turn and view.state != "stopping"
+                why = modes.withdrawn("interrupt" if interrupted else "cancel")
+                await self._attempt().note([resolved(request, why)])
             elif decision is not None:
                 await self._resolve(asked, decision)
             elif request not in self.due_s:

@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 from ..evidence.ids import handle_of
 from .clock import Moment
+from .deadlines import PARKED_DEFAULT_S
 
 # A request may name any of its members later; these names never carry a secret.
 _CONVERTER = cattrs.Converter()
@@ -36,7 +37,11 @@ class Executable:
 
 @frozen
 class Record:
-    """Everything about a run that does not change. ``environment`` maps names to their source."""
+    """Everything about a run that does not change. ``environment`` maps names to their source.
+
+    ``session`` is the one to take up again, of the run ``resumed_from``, with the
+    ``session_counters`` that its last run left.
+    """
 
     run: str
     created_ms: int
@@ -49,11 +54,15 @@ class Record:
     wall: Moment
     wall_s: float
     permission_s: float
+    parked_s: float = PARKED_DEFAULT_S
     profile: str = "edit"
     permissions: str = "allow"
     network: str = "host"
     model: str | None = None
     effort: str | None = None
+    provider: str | None = None
+    as_agent: str | None = None
+    keep: bool = False
     argv: tuple[str, ...] = ()
     title: str = ""
     labels: Mapping[str, str] = field(factory=dict)
@@ -63,6 +72,9 @@ class Record:
     warnings: tuple[str, ...] = ()
     continuing: int = 0
     request_key: str | None = None
+    resumed_from: str | None = None
+    session: str | None = None
+    session_counters: Mapping[str, float] | None = None
 
     @property
     def handle(self) -> str:

@@ -57,7 +57,7 @@ def replay(
             found.add(dialogue.feed(data))
         if given.kind == "timer":
             found.timers.pop(given.payload["name"], None)
-        text = prompt(given.payload["prompt_turn"]) if given.kind == "prompt" else ""
+        text = prompt(given.prompt) if given.kind == "prompt" else ""
         end = ending(given) if given.kind == "finish" else None
         found.add(dialogue.apply(given, text, end))
     return found

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import trio
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 from attrs.validators import optional
 
 from coachman.wire import PERMISSION_MODES
@@ -58,6 +58,7 @@ class Timeouts:
 
     wall_s: float | None = field(default=None, validator=optional(_SECONDS))
     permission_s: float | None = field(default=None, validator=optional(_SECONDS))
+    parked_s: float | None = field(default=None, validator=optional(_SECONDS))
 
 
 @frozen
@@ -65,6 +66,7 @@ class StartRequest:
     """What `run.start` takes. ``dir`` is the caller's directory, absolute.
 
     ``env`` lends the values of the variables that the agent declares; they stay in memory.
+    ``as_agent`` names one of the CLI's own agents. With ``keep`` the run takes more prompts.
     """
 
     dir: str = field(validator=must("an absolute path", _is_path))
@@ -73,6 +75,9 @@ class StartRequest:
     argv: tuple[str, ...] = field(default=(), validator=must("words without NUL", _are_words))
     model: str | None = None
     effort: str | None = None
+    provider: str | None = None
+    as_agent: str | None = None
+    keep: bool = False
     task: str | None = None
     profile: str | None = None
     permissions: str | None = field(default=None, validator=optional(_PERMISSIONS))
@@ -115,7 +120,7 @@ def usage(message: str, hint: str | None = None, **detail: Any) -> RpcError:
 async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> Planned:
     """Check a request against agent, profile, repository and task. Raises RpcError."""
     name, adapter = _agent(request, services)
-    _check_agent(request, name, adapter)
+    _check_agent(request, name, adapter, services)
     profile = _profile(request, services)
     found = await _repository(request, services)
     base = await _base(request, found, services)
@@ -133,11 +138,7 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
     environment, sources = _environment(request, name, adapter, services)
     program = await _program(name, adapter, found, services, environment)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
-    wall_s, permission_s = request.timeouts.wall_s, request.timeouts.permission_s
-    if wall_s is None:
-        wall_s = services.config.timeouts.wall_s
-    if permission_s is None:
-        permission_s = services.config.timeouts.permission_s
+    limits = _limits(request.timeouts, services)
     record = Record(
         run=run,
         created_ms=time.time_ns() // 1_000_000,
@@ -149,13 +150,17 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
         repository=Repository(
             repo.key, repo.common_dir, repo.toplevel, repo.prefix, task.base, repo.uncommitted
         ),
-        wall=Moment.now(services.boot, wall_s),
-        wall_s=wall_s,
-        permission_s=permission_s,
+        wall=Moment.now(services.boot, limits["wall_s"]),
+        wall_s=limits["wall_s"],
+        permission_s=limits["permission_s"],
+        parked_s=limits["parked_s"],
         profile=profile,
         permissions=request.permissions or services.config.permissions or "allow",
         model=request.model or _instance_model(name, services),
         effort=request.effort,
+        provider=request.provider,
+        as_agent=request.as_agent,
+        keep=request.keep,
         argv=request.argv,
         title=Redactor(secrets).mask_text(_title(request)),
         labels=dict(request.labels),
@@ -190,7 +195,13 @@ def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
     return name, adapter
 
 
-def _check_agent(request: StartRequest, name: str, adapter: Adapter) -> None:
+def _limits(timeouts: Timeouts, services: Services) -> dict[str, float]:
+    """The limits of a run, those of the configuration where the request has none."""
+    given = {name: limit for name, limit in asdict(timeouts).items() if limit is not None}
+    return {**asdict(services.config.timeouts), **given}
+
+
+def _check_agent(request: StartRequest, name: str, adapter: Adapter, services: Services) -> None:
     spec = adapter.spec
     if spec.takes_argv and not request.argv:
         raise usage(
@@ -207,6 +218,19 @@ def _check_agent(request: StartRequest, name: str, adapter: Adapter) -> None:
         raise usage(f"agent {name} never asks for a permission", "leave --permissions out")
     if request.model is not None and not spec.takes_model:
         raise usage(f"agent {name} takes no model", "leave -m out")
+    _check_kept(request, name, adapter, services)
+
+
+def _check_kept(request: StartRequest, name: str, adapter: Adapter, services: Services) -> None:
+    spec = adapter.spec
+    if request.as_agent is not None and not spec.takes_agent:
+        raise usage(f"agent {name} has no agents of its own", "leave --as out")
+    if request.keep and not spec.keeps:
+        able = sorted(name for name, other in services.adapters.items() if other.spec.keeps)
+        raise usage(
+            f"agent {name} takes one prompt only, so its run cannot be kept",
+            f"leave --keep out, or use one of {', '.join(able)}",
+        )
 
 
 def _profile(request: StartRequest, services: Services) -> str:

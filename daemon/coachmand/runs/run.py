@@ -21,13 +21,14 @@ from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
 from ..rpc.errors import RpcError
-from . import adoption, deadlines, inbox, ladder, transitions
+from . import adoption, deadlines, inbox, ladder, transitions, turns
 from .attempt import Attempt
 from .clock import boottime_s
 from .conclusion import conclude, product_of, write_result
 from .end import End
-from .keepers import KeeperError, Starting
-from .prepare import Launch, admin_dir, prepare
+from .keepers import Starting
+from .preparation import Preparation
+from .prepare import Launch, admin_dir
 from .questions import Questions
 from .record import Record
 from .services import Services
@@ -63,10 +64,11 @@ class Run:
         self._send, self._receive = trio.open_memory_channel[inbox.Message](math.inf)
         self._output_is_due = False
         self._over = False
-        self._preparing = trio.CancelScope()
         self.ladder = ladder.Ladder()
         self.end = End(self)
-        self._questions = Questions(record.permissions, self.boot, view, self._living_attempt)
+        self.preparation = Preparation(self)
+        self.turns = turns.Turns(self)
+        self._questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
 
@@ -132,6 +134,11 @@ class Run:
         elif isinstance(message, inbox.Answered):
             text = f"cannot answer {message.request}: run {self.fixed.handle} is over"
             message.reply.refuse(RpcError("Conflict", text))
+        elif isinstance(message, inbox.CloseAsked):
+            message.reply.give({"already": True})
+        elif isinstance(message, inbox.PromptAsked | inbox.InterruptAsked):
+            verb = "prompt" if isinstance(message, inbox.PromptAsked) else "interrupt"
+            message.reply.refuse(turns.over(self.fixed.handle, verb, self.view.state))
 
     def spawn(self, function: Any, *args: Any) -> None:
         """Start a task that lives within the run's own."""
@@ -159,12 +166,16 @@ class Run:
         reason: str | None = None,
         by: Mapping[str, Any] | None = None,
         error: str | None = None,
+        until: Mapping[str, Any] | None = None,
     ) -> None:
-        """Go over to another state; ``by`` says who wanted it, ``error`` why it had to be."""
+        """Go over to another state.
+
+        ``by`` says who wanted it, ``error`` why it had to be, ``until`` when it ends by itself.
+        """
         current = self.view.state
         transitions.check(current, state)
         members: dict[str, Any] = {"from": current, "to": state, "reason": reason}
-        told = {"by": dict(by) if by else None, "error": error}
+        told = {"by": dict(by) if by else None, "error": error, "until": until}
         members |= {name: value for name, value in told.items() if value is not None}
         await self.record([Entry(v.RUN_STATE, members)])
 
@@ -182,8 +193,11 @@ class Run:
         """Whoever waits for a reply is told as well when something unexpected comes up."""
         try:
             await self._take(message)
-        except Exception:
-            if isinstance(message, inbox.Answered | inbox.CancelAsked):
+        except Exception as error:
+            if isinstance(message, inbox.Asked) and isinstance(error, RpcError):
+                message.reply.refuse(error)
+                return
+            if isinstance(message, inbox.Asked):
                 text = f"cannot do that: run {self.fixed.handle} failed, see the daemon's log"
                 message.reply.refuse(RpcError("InternalError", text, retryable=True))
             raise
@@ -192,14 +206,14 @@ class Run:
         match message:
             case inbox.OutputGrew():
                 await self._feed()
-            case inbox.Answered():
-                await self._questions.answer(message)
-            case inbox.CancelAsked():
-                await self._cancel(message)
+            case inbox.Asked():
+                await self._do_what_is_asked(message)
+            case inbox.TurnRecorded():
+                await self.turns.recorded(message)
             case inbox.Admitted():
                 await self._admitted()
-            case inbox.Prepared(launch=launch, starting=starting):
-                await self._prepared(launch, starting)
+            case inbox.Prepared():
+                await self.preparation.over(message)
             case inbox.KeeperGone():
                 await adoption.find_keeper(self)
             case inbox.Concluded(product=product):
@@ -207,51 +221,35 @@ class Run:
             case _:
                 self.end.note(message)
 
+    async def _do_what_is_asked(self, message: inbox.Asked) -> None:
+        match message:
+            case inbox.Answered():
+                await self._questions.answer(message)
+            case inbox.CancelAsked():
+                await self._cancel(message)
+            case inbox.PromptAsked():
+                await self.turns.prompt(message)
+            case inbox.InterruptAsked():
+                await self.turns.interrupt(message)
+            case inbox.CloseAsked():
+                await self.turns.close(message)
+
     async def _feed(self) -> None:
         self._output_is_due = False
         if self.attempt is not None and await self.attempt.feed():
             self.post(inbox.OutputGrew())
 
-    def _living_attempt(self) -> Attempt:
+    def living_attempt(self) -> Attempt:
+        """The attempt, where it is certain that there is one."""
         assert self.attempt is not None
         return self.attempt
-
-    # --- from queued to active ---
 
     async def _admitted(self) -> None:
         if self.view.state == "queued":
             await self.enter("preparing")
-            self.start_preparing()
-
-    def start_preparing(self) -> None:
-        """Put worktree, home and policy in place; a message tells when they are."""
-        self.spawn(self._prepare)
-
-    async def _prepare(self) -> None:
-        starting: Starting | None = None
-        try:
-            with self._preparing:
-                # Its interpreter loads while the worktree is made.
-                starting = await adoption.begin_keeper(self)
-                launch = await prepare(self.fixed, self.directory, self.services, self.environment)
-                self.post(inbox.Prepared(launch, starting))
-                starting = None
-        except (RpcError, KeeperError) as error:
-            self.post(inbox.Failed(str(error)))
-        finally:
-            if starting is not None:
-                await starting.abandon()
-
-    async def _prepared(self, launch: Launch, starting: Starting) -> None:
-        self.launch = launch
-        if self.view.state == "preparing":
-            await adoption.start_attempt(self, launch, starting)
+            self.preparation.start()
         else:
-            await starting.abandon()
-
-    def stop_preparing(self) -> None:
-        """Leave off putting things in place."""
-        self._preparing.cancel()
+            await self.turns.admitted()
 
     def redact(self, secrets: Iterable[str]) -> None:
         """Mask these values in everything that is written from now on."""
@@ -270,6 +268,9 @@ class Run:
         if not (self.end.is_lost or self.end.failure or attempt.behind):
             await self._questions.decide()
             await self._mirror_waiting()
+            await self.turns.advance()
+            await self._mirror_waiting()
+            await self._leave_other_session()
             await self._close_after_turn()
         if self.end.is_lost or not attempt.behind:
             await self.end.advance()
@@ -280,12 +281,24 @@ class Run:
         elif self.view.state == "waiting" and not self.view.pending:
             await self.enter("active")
 
+    async def _leave_other_session(self) -> None:
+        """An agent that is not in the session that it was to resume is not gone on with."""
+        wanted, view = self.fixed.session, self.view
+        other = None not in (wanted, view.session) and view.session != wanted
+        if other and view.state != "stopping" and self.end.exit is None:
+            await self.stop("session_changed")
+
     async def _close_after_turn(self) -> None:
         """A bounded run closes after its first turn: the agent may take its leave."""
         view = self.view
-        if not (view.turn_over and view.stdin_closed) or self.end.exit is not None:
+        if not view.turn_over or self.end.exit is not None:
             return
-        if view.state in ("active", "waiting"):
+        if not view.stdin_closed:
+            # A kept agent waits for another prompt: it has confirmed a cancel, so go on.
+            if view.state == "stopping" and self.ladder.rung is ladder.CANCEL:
+                await self.climb()
+            return
+        if view.state != "stopping":
             await self.enter("stopping", "turn_ended")
         if view.state == "stopping" and self.ladder.rung in (None, ladder.CANCEL):
             self.ladder.start_at(ladder.CLOSE_STDIN)
@@ -309,17 +322,18 @@ class Run:
     async def _cancel(self, asked: inbox.CancelAsked) -> None:
         already = self.view.state in ("stopping", "ended")
         if not already:
-            await self._stop("cancelled", asked.by)
+            await self.stop("cancelled", asked.by)
         asked.reply.give({"already": already})
 
-    async def _stop(self, reason: str, by: Mapping[str, Any] | None = None) -> None:
+    async def stop(self, reason: str, by: Mapping[str, Any] | None = None) -> None:
+        """Bring the run to its end now, whatever its agent is at."""
         await self.enter("stopping", reason, by)
         if self.attempt is not None:
             await self.climb()
 
     async def climb(self) -> None:
         """Do the next thing that may end the agent."""
-        await self.ladder.climb(self._living_attempt(), self.view)
+        await self.ladder.climb(self.living_attempt(), self.view)
 
     def _deadlines(self) -> list[deadlines.Deadline]:
         attempt = self.attempt
@@ -330,6 +344,8 @@ class Run:
                 self._questions.due_s,
                 attempt.timers_due_s if attempt is not None and self.end.exit is None else {},
                 self.ladder.due_s,
+                self.turns.interrupt_due_s,
+                self.turns.parked_due_s,
             )
         )
 
@@ -344,11 +360,15 @@ class Run:
     async def _expire(self, deadline: deadlines.Deadline) -> None:
         match deadline.which:
             case "timer":
-                await self._living_attempt().expire(deadline.key)
+                await self.living_attempt().expire(deadline.key)
             case "ladder":
                 await self.climb()
             case "permission":
                 await self._questions.expire(deadline.key)
+            case "interrupt":
+                await self.turns.unconfirmed()
+            case "parked":
+                await self.turns.parked_too_long()
             case "wall" if self.view.state not in ("stopping", "ended"):
                 await self.record([Entry(v.DEADLINE_EXPIRED, {"which": "wall"})])
-                await self._stop("wall")
+                await self.stop("wall")

@@ -10,10 +10,11 @@ STDERR_CHARACTERS = 400
 
 @frozen
 class Facts:
-    """What is known when nothing of the run lives any more.
+    """What is known when nothing of the run lives any more. Of several turns the last one counts.
 
     ``ended_by``: agent, cancel, wall, keeper_lost, replay_diverged, internal_error or
-    start_failed. ``stop_reason`` is the agent's own terminal record, None where it never gave one.
+    start_failed. ``stop_reason`` is the agent's own terminal record, None where it never gave one;
+    ``interrupted``: that turn was told to end. ``session_wanted`` was to be taken up again.
     """
 
     ended_by: str
@@ -27,6 +28,9 @@ class Facts:
     has_answered: bool = True
     exit_status_decides: bool = False
     denied: int = 0
+    interrupted: bool = False
+    session: str | None = None
+    session_wanted: str | None = None
 
 
 @frozen
@@ -72,6 +76,16 @@ def _start_failed(facts: Facts) -> Verdict:
     return Verdict("failed", "start_failed", str((facts.error or {}).get("message", "")))
 
 
+def _other_session(facts: Facts) -> bool:
+    known = facts.session is not None and facts.session_wanted is not None
+    return known and facts.session != facts.session_wanted
+
+
+def _session_changed(facts: Facts) -> Verdict:
+    named = f"it was to resume session {facts.session_wanted}, and opened {facts.session}"
+    return Verdict("failed", "session_changed", f"the agent is in another session: {named}")
+
+
 def _idle(facts: Facts) -> bool:
     return not facts.has_message and not facts.has_changes
 
@@ -91,6 +105,7 @@ RULES: tuple[Rule, ...] = (
         _always("failed", "internal_error", "coachman itself failed; its log has the incident"),
     ),
     (lambda f: f.ended_by == "start_failed", _start_failed),
+    (_other_session, _session_changed),
     (lambda f: f.ended_by == "cancel", _always("cancelled", "cancelled")),
     (lambda f: f.ended_by == "wall", _timed_out),
     (lambda f: f.stop_reason is None, _died),
@@ -105,6 +120,10 @@ RULES: tuple[Rule, ...] = (
         _always(
             "truncated", "max_turn_requests", "the agent's limit of model requests was reached"
         ),
+    ),
+    (
+        lambda f: f.stop_reason == "cancelled" and f.interrupted,
+        _always("cancelled", "interrupted"),
     ),
     (
         lambda f: f.denied > 0 and (f.stop_reason == "cancelled" or _idle(f)),

@@ -62,6 +62,14 @@ class Site:
 
 
 @define
+class Queued:
+    """A prompt that waits for its turn; ``number`` names its file, ``title`` is its first line."""
+
+    number: int
+    title: str = ""
+
+
+@define
 class View:
     """A run as its journal tells it. All members are JSON values, so a view can be checkpointed."""
 
@@ -81,6 +89,16 @@ class View:
     turn: int = 0
     turn_started: int = 0
     turn_over: bool = False
+    turn_ended: int = 0
+    turn_recorded: int = 0
+    interrupted: int = 0
+    interrupted_by: dict[str, Any] | None = None
+    prompts: int = 1
+    queue: list[Queued] = field(factory=lambda: [Queued(1)])
+    prompt: Queued = field(factory=lambda: Queued(1))
+    unsent: int = 0
+    closing: bool = False
+    parked_until: dict[str, Any] | None = None
     session: str | None = None
     agent_version: str | None = None
     site: Site = field(factory=Site)
@@ -95,6 +113,7 @@ class View:
     answered: dict[str, dict[str, Any]] = field(factory=dict)
     allowed: int = 0
     denied: int = 0
+    denied_before: int = 0
     turn_stop_reason: str | None = None
     turn_error: dict[str, Any] | None = None
     usage: dict[str, int] | None = None
@@ -123,6 +142,11 @@ class View:
         return f"<View {self.state}{why} attempt={self.attempt} turn={self.turn} seq={self.seq}>"
 
     @property
+    def turn_runs(self) -> bool:
+        """Whether the agent has a prompt that it has not done with."""
+        return self.turn > 0 and not self.turn_over
+
+    @property
     def final_message(self) -> str:
         """The agent's last message so far; of a long one (``message_cut``) its end."""
         return "".join(self.message)
@@ -144,7 +168,10 @@ class View:
     @classmethod
     def restore(cls, snapshot: Mapping[str, Any]) -> "View":
         """A view from its snapshot; members of another version are left at their defaults."""
-        return _CONVERTER.structure(dict(snapshot), cls)
+        view: View = _CONVERTER.structure(dict(snapshot), cls)
+        if "queue" not in snapshot and view.turn:
+            view.queue = []  # written before prompts were queued: the one there was is told
+        return view
 
 
 _CONVERTER = cattrs.Converter()
@@ -155,6 +182,7 @@ def _state(view: View, event: Event) -> None:
         return  # only run.ended decides, and it is the next line
     view.state, view.reason = event["to"], event.get("reason")
     view.failure = event.get("error") or view.failure
+    view.parked_until = event.get("until") if view.state == "parked" else None
     if view.state == "waiting":
         view.waiting_since_ms = event["ts"]
     elif view.waiting_since_ms is not None:
@@ -176,6 +204,7 @@ def _attempt_started(view: View, event: Event) -> None:
     view.attempt_over = view.finished = view.stdin_closed = view.turn_over = False
     view.told_start = view.cancel_told = False
     view.n, view.turn, view.turn_started = 0, 0, 0
+    view.turn_ended = view.turn_recorded = view.interrupted = 0
     view.inputs, view.pending = [], {}
 
 
@@ -190,7 +219,7 @@ def _input(view: View, event: Event) -> None:
         case "start":
             view.told_start = True
         case "prompt":
-            view.turn, view.turn_over = event["prompt_turn"], False
+            _prompted(view, event)
         case "answer":
             _resolve(view, event)
         case "cancel":
@@ -199,12 +228,48 @@ def _input(view: View, event: Event) -> None:
             view.finished = True
 
 
+def _prompted(view: View, event: Event) -> None:
+    """A turn begins: what is said of a run's last turn is said of this one now."""
+    view.turn, view.turn_over, view.cancel_told = event["prompt_turn"], False, False
+    number = event.get("prompt", view.turn)
+    found = [queued for queued in view.queue if queued.number == number]
+    view.prompt = found[0] if found else Queued(number)
+    view.queue = [queued for queued in view.queue if queued.number != number]
+    view.message, view.message_id, view.message_open = [], None, False
+    view.message_characters, view.message_from, view.message_cut = 0, 0, False
+    view.denied_before = view.denied
+
+
+def _prompt_queued(view: View, event: Event) -> None:
+    queued = Queued(event["prompt"], event["title"])
+    view.prompts = max(view.prompts, queued.number)
+    view.queue.insert(0 if event.get("first") else len(view.queue), queued)
+
+
+def _prompt_dropped(view: View, event: Event) -> None:
+    view.queue = [queued for queued in view.queue if queued.number != event["prompt"]]
+    view.unsent += event["why"] == "run_ended"
+
+
 def _turn_started(view: View, event: Event) -> None:
     view.turn_started = event["turn"]
 
 
+def _turn_interrupted(view: View, event: Event) -> None:
+    view.interrupted, view.interrupted_by = event["turn"], event["by"]
+
+
+def _turn_recorded(view: View, event: Event) -> None:
+    view.turn_recorded = event["turn"]
+    view.changes = event["changes"]
+
+
+def _closing(view: View, _event: Event) -> None:
+    view.closing = True
+
+
 def _turn_ended(view: View, event: Event) -> None:
-    view.turn_over = True
+    view.turn_over, view.turn_ended = True, event.get("turn", view.turn)
     view.turn_stop_reason = event["stop_reason"]
     view.turn_error = event.get("error")
     view.now = None
@@ -309,6 +374,11 @@ _READERS: dict[str, Callable[[View, Event], None]] = {
     v.ATTEMPT_ENDED: _attempt_ended,
     v.INPUT: _input,
     v.TURN_STARTED: _turn_started,
+    v.TURN_INTERRUPTED: _turn_interrupted,
+    v.TURN_RECORDED: _turn_recorded,
+    v.PROMPT_QUEUED: _prompt_queued,
+    v.PROMPT_DROPPED: _prompt_dropped,
+    v.RUN_CLOSING: _closing,
     v.TURN_ENDED: _turn_ended,
     v.SESSION: _session,
     v.PERMISSION_REQUESTED: _requested,

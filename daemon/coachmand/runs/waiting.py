@@ -10,6 +10,7 @@ from ..evidence.rundir import RunDirectory
 from .clock import epoch_ms
 from .summary import attention_of, summary_of
 from .supervisor import Supervisor
+from .view import View
 
 Row = dict[str, Any]
 
@@ -25,12 +26,14 @@ async def wait(
     """What was met (ended, attention, turn, timeout), and a row for each of ``runs``.
 
     ``until`` attention and turn are met by the end as well. Without ``any_of`` all must meet it.
+    A turn is one that ends from now on, unless the run is through with all that it was asked.
     """
+    ended = {name: run.view.turn_ended for name, run in supervisor.runs.items() if name in runs}
     deadline = float("inf") if timeout_s is None else trio.current_time() + timeout_s
     enough = any if any_of else all
     while True:
         seen = supervisor.changes
-        rows = [await _row(supervisor, run, until) for run in runs]
+        rows = [await _row(supervisor, run, until, ended.get(run, 0)) for run in runs]
         if enough(row["met"] for row in rows):
             met = {row["met"] for row in rows if row["met"]}
             return "attention" if "attention" in met else next(iter(met), "ended"), rows
@@ -40,7 +43,7 @@ async def wait(
             return "timeout", rows
 
 
-async def _row(supervisor: Supervisor, run: str, until: str) -> Row:
+async def _row(supervisor: Supervisor, run: str, until: str, turn_before: int) -> Row:
     living = supervisor.runs.get(run)
     if living is None:
         directory = RunDirectory(supervisor.services.state.run(run))
@@ -51,16 +54,18 @@ async def _row(supervisor: Supervisor, run: str, until: str) -> Row:
     met = None
     if until == "attention" and attention is not None:
         met = "attention"
-    elif until == "turn" and view.turn_over:
+    elif until == "turn" and _is_through(living.fixed.keep, view, turn_before):
         met = "turn"
     keys = ("run", "handle", "task", "state", "outcome", "stop_reason", "now", "changes")
     return {
         **{key: summary[key] for key in keys},
         "met": met,
+        "turn": view.turn,
+        "turn_stop_reason": view.turn_stop_reason if view.turn_over else None,
         "attention": attention,
         "seconds_since_event": max(0, epoch_ms() - view.last_ms) / 1000,
         "usage": view.usage,
-        "next": _next_of(living.fixed.handle, attention),
+        "next": _next_of(living.fixed.handle, attention, view),
     }
 
 
@@ -85,7 +90,14 @@ def _unknown(run: str) -> Row:
     return {"run": run, "handle": run[-5:], **unknown, "error": error, "exit_code": EXIT_LOST}
 
 
-def _next_of(handle: str, attention: Row | None) -> list[list[str]]:
+def _is_through(keep: bool, view: View, turn_before: int) -> bool:
+    """Whether a turn ended since ``turn_before`` did, or nothing is left to wait for."""
+    if not keep:
+        return view.turn_over
+    return view.turn_ended > turn_before or (view.state == "parked" and not view.queue)
+
+
+def _next_of(handle: str, attention: Row | None, view: View) -> list[list[str]]:
     if attention is None:
-        return []
+        return [["coachman", "close", handle]] if view.state == "parked" else []
     return [["coachman", "answer", handle, choice] for choice in ("allow", "deny")]

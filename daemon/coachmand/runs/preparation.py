@@ -1,0 +1,56 @@
+"""From queued to active: a run's worktree, home and keeper, made side by side."""
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..rpc.errors import RpcError
+from . import adoption, inbox
+from .keepers import KeeperError, Starting
+from .prepare import prepare
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+class Preparation:
+    """Puts in place what an agent needs, and starts it there unless the run was stopped."""
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self._scope = trio.CancelScope()
+
+    def __repr__(self) -> str:
+        return f"<Preparation of {self._run.fixed.handle}>"
+
+    def start(self) -> None:
+        """Begin; a message tells the run when everything is there."""
+        self._run.spawn(self._prepare)
+
+    def stop(self) -> None:
+        """Leave off."""
+        self._scope.cancel()
+
+    async def _prepare(self) -> None:
+        run = self._run
+        starting: Starting | None = None
+        try:
+            with self._scope:
+                # Its interpreter loads while the worktree is made.
+                starting = await adoption.begin_keeper(run)
+                launch = await prepare(run.fixed, run.directory, run.services, run.environment)
+                run.post(inbox.Prepared(launch, starting))
+                starting = None
+        except (RpcError, KeeperError) as error:
+            run.post(inbox.Failed(str(error)))
+        finally:
+            if starting is not None:
+                await starting.abandon()
+
+    async def over(self, made: inbox.Prepared) -> None:
+        """Everything is in place."""
+        self._run.launch = made.launch
+        if self._run.view.state == "preparing":
+            await adoption.start_attempt(self._run, made.launch, made.starting)
+        else:
+            await made.starting.abandon()
