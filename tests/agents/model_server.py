@@ -18,11 +18,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from model_script import CACHED_TOKENS, TEXT_TOKENS, TOOL_TOKENS, Asked, Reply, dumps
-from wires import Wire, chat
+from wires import Wire, chat, gemini, messages
 
 __all__ = ["CACHED_TOKENS", "TEXT_TOKENS", "TOOL_TOKENS", "ModelServer"]
 
-WIRES: tuple[Wire, ...] = (chat,)
+WIRES: tuple[Wire, ...] = (chat, gemini, messages, messages.TOKEN_COUNT)
+# What an API answers beside the model's own replies, by the end of the path.
+BESIDE: dict[str, dict[str, Any]] = {":countTokens": {"totalTokens": 1000}}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -50,6 +52,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
         path = self.path.partition("?")[0]
+        beside = next((BESIDE[end] for end in BESIDE if path.endswith(end)), None)
+        if beside is not None:
+            self._json(200, beside)
+            return
         wire = next((wire for wire in WIRES if wire.takes(path)), None)
         if wire is None:
             self._json(404, {"error": {"message": f"no such path: {self.path}"}})
@@ -57,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         asked = wire.read(path, body)
         reply = Reply(asked)
         self.server.model.record(wire, asked, reply)
-        if reply.status != 200:
+        if reply.status != 200 and not (reply.broken and asked.stream):
             headers, told = wire.error(reply)
             self._json(reply.status, told, headers)
         elif asked.stream:
@@ -117,7 +123,7 @@ class ModelServer:
 
     def record(self, wire: Wire, asked: Asked, reply: Reply) -> None:
         """Keep what was asked and what was reported."""
-        answered = reply.status == 200
+        counted = wire.usage(reply) if reply.status == 200 else None
         self.requests.append(
             {
                 "wire": getattr(wire, "__name__", "").rpartition(".")[2],
@@ -128,8 +134,8 @@ class ModelServer:
                 "messages": len(asked.messages),
                 "tools": [tool.name for tool in asked.tools],
                 "status": reply.status,
-                "usage": wire.usage(reply) if answered else None,
-                "tokens": [reply.input_tokens, reply.output_tokens] if answered else None,
+                "usage": counted,
+                "tokens": [reply.input_tokens, reply.output_tokens] if counted else None,
             }
         )
 
