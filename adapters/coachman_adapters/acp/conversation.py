@@ -17,7 +17,6 @@ from coachman_adapters.acp.accounts import Accounts
 from coachman_adapters.acp.asks import Asks
 from coachman_adapters.acp.calls import Refused, call, reported
 from coachman_adapters.acp.frames import Notification, Request, Response
-from coachman_adapters.acp.noises import Noises
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.acp.state import FAILED, READY, State
 from coachman_adapters.acp.tools import Tools
@@ -38,6 +37,7 @@ from coachman_adapters.conversation import (
 from coachman_adapters.endings import exited
 from coachman_adapters.events import NOTICE, STOP_REASONS
 from coachman_adapters.lines import Line, LineDecoder
+from coachman_adapters.noises import Noises
 
 Step = Callable[[State, AgentRequest, Response], list[Action]]
 _STEPS: Mapping[str, Step] = {

@@ -1,6 +1,7 @@
 """Lines that are no protocol: told one by one at first, then in bundles."""
 
-from coachman_adapters.acp.state import State
+from typing import Any, Protocol
+
 from coachman_adapters.conversation import Event
 from coachman_adapters.events import NOISE
 from coachman_adapters.lines import Line, noise
@@ -9,10 +10,17 @@ SINGLE_LINES = 64
 BUNDLE_LINES = 256
 
 
+class Counting(Protocol):
+    """What is remembered of noise, in a conversation's state."""
+
+    noise: int
+    noise_held: dict[str, Any] | None
+
+
 class Noises:
     """Counts noise in ``state``; an agent that only prints logs must not flood the journal."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Counting) -> None:
         self._state = state
 
     def hear(self, line: Line) -> list[Event]:
