@@ -1,21 +1,17 @@
 """Recordings of the real opencode: the same bytes give the same run, always."""
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import agents_replay
-from agents_replay import ended, events_of, rechunk, replay, stdin_of, text_of
+from agents_replay import ended, events_of, replay, text_of
 from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import (
     Action,
     Ask,
     Conversation,
     SessionKnown,
-    TurnEnded,
     Usage,
 )
 
@@ -69,12 +65,6 @@ def test_a_recording_tells_its_run(name: str) -> None:
     assert told == EXPECTED[name]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_replay_writes_the_same_stdin(name: str) -> None:
-    """Feeding a recording again writes exactly what was written then."""
-    assert stdin_of(run(name)).decode() == agents_replay.load("opencode", name)["stdin"]
-
-
 @pytest.mark.parametrize("name", sorted(set(NAMES) - UNCOUNTED))
 def test_usage_is_what_the_model_reported(name: str) -> None:
     """The export's totals are the server's, titles left out, a resumed session's past too."""
@@ -121,83 +111,3 @@ def test_errors_keep_the_agents_words() -> None:
         "cannot resume session ses_nosuchsession0000000000: "
         "Internal error: OpenCode service failure",
     ]
-
-
-@pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=15)
-@given(data=st.data())
-def test_chunks_do_not_matter(name: str, data: st.DataObject) -> None:
-    """However stdout is cut into reads, the actions are the same."""
-    told = agents_replay.load("opencode", name)
-    sizes = data.draw(st.lists(st.integers(1, 900), min_size=1, max_size=30))
-
-    def cut(held: bytes) -> list[bytes]:
-        found, start = [], 0
-        while start < len(held):
-            size = sizes[len(found) % len(sizes)]
-            found.append(held[start : start + size])
-            start += size
-        return found
-
-    conversation = converse(told)
-    actions = [action for step in rechunk(told["steps"], cut) for action in step(conversation)]
-
-    assert actions == replay(converse(told), told["steps"])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_snapshot_at_any_point_continues_the_same(name: str) -> None:
-    """Taken as JSON after any step, a snapshot in a new conversation goes on identically."""
-    told = agents_replay.load("opencode", name)
-    steps = told["steps"]
-    whole = replay(converse(told), steps)
-    first = converse(told)
-    before: list[Action] = []
-    for at, step in enumerate(steps):
-        before += agents_replay.feed(first, step)
-        second = converse(told)
-        second.restore(json.loads(json.dumps(first.snapshot())))
-        assert before + replay(second, steps[at + 1 :]) == whole
-        assert second.snapshot() == replayed_snapshot(told, steps)
-
-
-def replayed_snapshot(told: dict[str, Any], steps: list[agents_replay.Step]) -> dict[str, Any]:
-    conversation = converse(told)
-    replay(conversation, steps)
-    return conversation.snapshot()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_snapshot_inside_a_line_continues_the_same(name: str) -> None:
-    """A snapshot in the middle of a frame keeps the part that was read."""
-    told = agents_replay.load("opencode", name)
-    conversation = converse(told)
-    actions: list[Action] = []
-
-    def halves(held: bytes) -> list[bytes]:
-        return [held[: len(held) // 2], held[len(held) // 2 :]]
-
-    for step in rechunk(told["steps"], halves):
-        actions += step(conversation)
-        snapshot = json.loads(json.dumps(conversation.snapshot()))
-        conversation = converse(told)
-        conversation.restore(snapshot)
-
-    assert actions == replay(converse(told), told["steps"])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_recording_cut_short_never_ends_well(name: str) -> None:
-    """Whatever the last thing was that an agent said before it died, a turn ends in error."""
-    steps = [step for step in agents_replay.load("opencode", name)["steps"] if "finish" not in step]
-    told = agents_replay.load("opencode", name)
-    dead = {"finish": {"exit_code": None, "signal": 9}}
-    for at in range(2, len(steps)):
-        conversation = converse(told)
-        actions = replay(conversation, steps[:at])
-        open_turns = sum("prompt" in step for step in steps[:at]) - len(ended(actions))
-
-        last = ended(agents_replay.feed(conversation, dead))
-
-        assert [end.stop_reason for end in last] == ["error"] * open_turns
-        assert all(isinstance(end, TurnEnded) and end.error for end in last)
