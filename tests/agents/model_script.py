@@ -6,6 +6,9 @@ takes the next line, and past the last one the model says "done":
     SAY text            WRITE path text      RUN command
     THINK text          SLOW seconds text    FAIL status
     LIMIT [seconds]     429, with the seconds until it ends where they are given
+    CALL tool {…}       calls a tool by its name, with these arguments
+    STOP reason text    says text and stops for a reason in the wire's own word
+    BREAK text          the answer's stream begins, then tells of a failure
 
 Lines that are no directive are ignored; a prompt without any is echoed.
 """
@@ -16,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-DIRECTIVES = ("SAY", "WRITE", "RUN", "THINK", "SLOW", "FAIL", "LIMIT")
+DIRECTIVES = ("SAY", "WRITE", "RUN", "THINK", "SLOW", "FAIL", "LIMIT", "CALL", "STOP", "BREAK")
 CACHED_TOKENS = 100
 TEXT_TOKENS = 7
 TOOL_TOKENS = 11
@@ -61,9 +64,11 @@ class Reply:
         self.thought = ""
         self.text = ""
         self.call: tuple[str, dict[str, Any]] | None = None
+        self.stop_reason: str | None = None
         self.status = 200
         self.retry_after_s: int | None = None
         self.seconds = 0.0
+        self.broken = False
         verb, rest = ("SAY", TITLE) if asked.title else next_directive(asked.messages)
         self.directive = f"{verb} {rest}".strip()
         self._obey(verb, rest, asked.tools)
@@ -76,6 +81,13 @@ class Reply:
         elif verb == "LIMIT":
             self.status, self.text = 429, "scripted limit"
             self.retry_after_s = int(rest) if rest else None
+        elif verb == "BREAK":
+            self.status, self.broken, self.text = 500, True, rest
+        elif verb == "CALL":
+            name, _, arguments = rest.partition(" ")
+            self.call = (name, json.loads(arguments))
+        elif verb == "STOP":
+            self.stop_reason, _, self.text = rest.partition(" ")
         elif verb in ("WRITE", "RUN"):
             self.call = tool_call(tools, verb, rest)
             self.text = "" if self.call else "no tool for that"

@@ -22,9 +22,12 @@ from wires import Wire, chat, gemini, messages
 
 __all__ = ["CACHED_TOKENS", "TEXT_TOKENS", "TOOL_TOKENS", "ModelServer"]
 
-WIRES: tuple[Wire, ...] = (chat, gemini, messages, messages.TOKEN_COUNT)
+WIRES: tuple[Wire, ...] = (chat, gemini, messages)
 # What an API answers beside the model's own replies, by the end of the path.
-BESIDE: dict[str, dict[str, Any]] = {":countTokens": {"totalTokens": 1000}}
+BESIDE: dict[str, dict[str, Any]] = {
+    ":countTokens": {"totalTokens": 1000},
+    "/messages/count_tokens": {"input_tokens": 1000},
+}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -123,7 +126,7 @@ class ModelServer:
 
     def record(self, wire: Wire, asked: Asked, reply: Reply) -> None:
         """Keep what was asked and what was reported."""
-        counted = wire.usage(reply) if reply.status == 200 else None
+        answered = reply.status == 200
         self.requests.append(
             {
                 "wire": getattr(wire, "__name__", "").rpartition(".")[2],
@@ -134,8 +137,8 @@ class ModelServer:
                 "messages": len(asked.messages),
                 "tools": [tool.name for tool in asked.tools],
                 "status": reply.status,
-                "usage": counted,
-                "tokens": [reply.input_tokens, reply.output_tokens] if counted else None,
+                "usage": wire.usage(reply) if answered else None,
+                "tokens": [reply.input_tokens, reply.output_tokens] if answered else None,
             }
         )
 

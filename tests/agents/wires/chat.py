@@ -43,6 +43,9 @@ def whole(asked: Asked, reply: Reply) -> dict[str, Any]:
 
 
 def stream(asked: Asked, reply: Reply) -> Iterator[tuple[bytes, bool]]:
+    if reply.broken:
+        yield b"data: " + dumps(error(reply)[1]) + b"\n\n", False
+        return
     for delta in _deltas(reply):
         choice = {"index": 0, "delta": delta, "finish_reason": None}
         yield _event(asked, [choice], None), "content" in delta
