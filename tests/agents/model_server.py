@@ -18,11 +18,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from model_script import CACHED_TOKENS, TEXT_TOKENS, TOOL_TOKENS, Asked, Reply, dumps
-from wires import Wire, chat, gemini, messages
+from wires import Wire, chat, gemini, messages, responses
 
 __all__ = ["CACHED_TOKENS", "TEXT_TOKENS", "TOOL_TOKENS", "ModelServer"]
 
-WIRES: tuple[Wire, ...] = (chat, gemini, messages)
+WIRES: tuple[Wire, ...] = (chat, gemini, messages, responses)
 # What an API answers beside the model's own replies, by the end of the path.
 BESIDE: dict[str, dict[str, Any]] = {
     ":countTokens": {"totalTokens": 1000},
