@@ -257,13 +257,57 @@ class RunMethods(Noun):
         answer: results.Log = self._caller.call("run.log", params)
         return answer
 
-    def prompt(self, run: str, prompt: str, *, dir: str | None = None) -> "results.Prompted":
+    def resume(
+        self,
+        run: str,
+        prompt: str,
+        *,
+        env: "Mapping[str, str] | None" = None,
+        keep: bool | None = None,
+        timeouts: "Mapping[str, float] | None" = None,
+        title: str | None = None,
+        request_key: str | None = None,
+        no_wait: bool | None = None,
+        dir: str | None = None,
+    ) -> "results.RunStarted":
+        """Start a run in the session of one that has ended: all else is as it was there.
+
+        A Conflict says why the session cannot be gone on with exactly.
+        """
+        params = _given(
+            run=run,
+            prompt=prompt,
+            env=env,
+            keep=keep,
+            timeouts=timeouts,
+            title=title,
+            request_key=request_key,
+            no_wait=no_wait,
+            dir=dir,
+        )
+        answer: results.RunStarted = self._caller.call(
+            "run.resume", params, timeout_s=START_TIMEOUT_S
+        )
+        return answer
+
+    def prompt(
+        self,
+        run: str,
+        prompt: str,
+        *,
+        env: "Mapping[str, str] | None" = None,
+        request_key: str | None = None,
+        dir: str | None = None,
+    ) -> "results.Prompted":
         """Give a kept run another prompt: it waits for its turn and never pre-empts.
 
-        It is on disk before this returns. A run that has ended is a Conflict.
+        It is on disk before this returns. A run that has ended is resumed as a new one,
+        which gets ``env``. The same ``request_key`` gives the same prompt once.
         """
-        params = _given(run=run, prompt=prompt, dir=dir)
-        answer: results.Prompted = self._caller.call("run.prompt", params)
+        params = _given(run=run, prompt=prompt, env=env, request_key=request_key, dir=dir)
+        answer: results.Prompted = self._caller.call(
+            "run.prompt", params, timeout_s=START_TIMEOUT_S
+        )
         return answer
 
     def interrupt(

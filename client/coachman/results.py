@@ -61,6 +61,7 @@ class RunStarted(TypedDict):
     policy_digest: str
     new: bool
     dry_run: bool
+    resumed_from: str | None
 
 
 class RunSummary(TypedDict):
@@ -244,20 +245,23 @@ class Cancelled(TypedDict):
 
 
 class Prompted(TypedDict):
-    """A prompt that is on disk; ``turn`` is the one that it will be, unless somebody interrupts.
+    """A prompt that is on disk.
 
-    ``ahead`` counts the turns before it, ``waits_for`` is "turn", "place" (too many runs are
-    active) or None. ``resumed`` says that the run had ended: ``run`` is a new one, on its session.
+    ``turn`` is the one that it will be unless somebody interrupts, and None where a prompt that
+    is sent again has had its turn. ``ahead`` counts the turns before it, ``waits_for`` is "turn",
+    "place" (too many runs are active) or None. ``resumed`` says that the run had ended: ``run`` is a new one, on its session.
+    ``new`` is false where its request key had been used for it before.
     """
 
     run: str
     handle: str
     state: str
     prompt: int
-    turn: int
+    turn: int | None
     ahead: int
     waits_for: Literal["turn", "place"] | None
     resumed: bool
+    new: bool
 
 
 class DroppedPrompt(TypedDict):

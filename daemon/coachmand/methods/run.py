@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import trio
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from coachman.wire import LIST_ROWS, LOG_LINES
 
@@ -15,6 +15,7 @@ from ..runs import diffs, inbox, waiting
 from ..runs.lists import Filter, list_runs
 from ..runs.record import Record
 from ..runs.request import StartRequest
+from ..runs.resumption import ResumeRequest
 from ..runs.summary import attention_of, summary_of
 from ..runs.transcript import transcript
 from . import run_turns
@@ -58,6 +59,7 @@ class Started:
     policy_digest: str
     warnings: tuple[str, ...] = ()
     dry_run: bool = False
+    resumed_from: str | None = None
 
 
 @frozen
@@ -188,6 +190,18 @@ def register(registry: Registry) -> None:
         record, new = await context.supervisor.start(params)
         return _started(context, record, new, params.dry_run)
 
+    @registry.method(
+        "run.resume",
+        params=ResumeRequest,
+        result=Started,
+        summary="Start a run that goes on in the session of one that has ended.",
+        errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
+    )
+    async def resume(context: Context, params: ResumeRequest) -> Started:
+        run = await context.run(params.run, params.dir)
+        record, new = await context.supervisor.resume(evolve(params, run=run, dir=None))
+        return _started(context, record, new, dry_run=False)
+
     @registry.method("run.list", params=ListParams, result=Listed, summary="Runs, newest first.")
     async def list_(context: Context, params: ListParams) -> Listed:
         runs, older, cursor = await list_runs(context.supervisor, Filter(**asdict(params)))
@@ -291,6 +305,7 @@ def _started(context: Context, record: Record, new: bool, dry_run: bool) -> Star
         policy_digest=record.policy_digest,
         warnings=record.warnings,
         dry_run=dry_run,
+        resumed_from=record.resumed_from,
     )
 
 

@@ -1,23 +1,34 @@
 """The turns of a run: prompt it, interrupt it, close it."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import optional
 
 from coachman import results
 
+from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from ..runs import inbox
+from ..runs.request import KEY
+from ..runs.resumption import ResumeRequest
 from ..runs.turns import over
 from .context import Context
 
 
 @frozen
 class PromptParams:
-    """Another prompt for a run that is kept. It waits for its turn and never pre-empts."""
+    """Another prompt for a run that is kept. It waits for its turn and never pre-empts.
+
+    One that has ended is resumed; ``env`` lends values for that, as for a start. What is sent
+    again with the same ``request_key`` is no other prompt.
+    """
 
     run: str
     prompt: str
+    env: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
+    request_key: str | None = field(default=None, validator=optional(KEY))
     dir: str | None = None
 
 
@@ -50,12 +61,12 @@ def register(registry: Registry) -> None:
         "run.prompt",
         params=PromptParams,
         result=results.Prompted,
-        summary="Give a kept run another prompt: queued, and durable before the answer.",
-        errors=("NotFound", "Conflict"),
+        summary="Give a kept run another prompt, durable before the answer; resume an ended one.",
+        errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
     )
     async def prompt(context: Context, params: PromptParams) -> dict[str, Any]:
-        run = await context.run(params.run, params.dir)
-        return {**await _ask(context, run, "prompt", params.prompt), "resumed": False}
+        context.supervisor.acceptance.check_open("prompt")
+        return await _prompt(context, await context.run(params.run, params.dir), params)
 
     @registry.method(
         "run.interrupt",
@@ -78,6 +89,39 @@ def register(registry: Registry) -> None:
     async def close(context: Context, params: CloseParams) -> dict[str, Any]:
         runs = [await context.run(reference, params.dir) for reference in params.runs]
         return {"runs": [await _close(context, run) for run in runs]}
+
+
+async def _prompt(context: Context, run: str, params: PromptParams) -> dict[str, Any]:
+    try:
+        told = await _ask(context, run, "prompt", params.prompt, params.request_key)
+        return {**told, "resumed": False}
+    except RpcError as refusal:
+        if (refusal.data["detail"] or {}).get("state") != "ended":
+            raise
+    if params.request_key is not None:
+        keys = (await context.supervisor.view_of(run)).prompt_keys
+        if params.request_key in keys:
+            return _was_told(run, keys[params.request_key])
+    request = ResumeRequest(run, params.prompt, params.env, request_key=params.request_key)
+    record, new = await context.supervisor.resume(request)
+    living = context.supervisor.runs.get(record.run)
+    waits = living is not None and living.view.state == "queued"
+    return {
+        "run": record.run,
+        "handle": record.handle,
+        "state": living.view.state if living else "ended",
+        "prompt": 1,
+        "turn": 1,
+        "ahead": 0,
+        "waits_for": "place" if waits and context.services.admission.is_full else None,
+        "resumed": True,
+        "new": new,
+    }
+
+
+def _was_told(run: str, number: int) -> dict[str, Any]:
+    told = {"run": run, "handle": run[-5:], "state": "ended", "prompt": number, "turn": None}
+    return {**told, "ahead": 0, "waits_for": None, "resumed": False, "new": False}
 
 
 _MESSAGES: dict[str, Any] = {"prompt": inbox.PromptAsked, "interrupt": inbox.InterruptAsked}

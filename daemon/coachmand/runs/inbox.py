@@ -108,9 +108,10 @@ class CancelAsked(Asked):
 
 @frozen
 class PromptAsked(Asked):
-    """Somebody has another prompt for the run."""
+    """Somebody has another prompt for the run; with the ``key`` of one before, it is that one."""
 
     prompt: str
+    key: str | None
 
 
 @frozen

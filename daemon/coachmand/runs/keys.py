@@ -11,6 +11,9 @@ from .. import durable
 from ..evidence.rundir import read_json
 from ..rpc.errors import RpcError
 from .request import StartRequest
+from .resumption import ResumeRequest
+
+Request = StartRequest | ResumeRequest
 
 # What a repetition may change without meaning another run.
 NOT_COMPARED = frozenset({"request_key", "env", "no_wait"})
@@ -21,7 +24,7 @@ def key_path(keys: Path, request_key: str) -> Path:
     return keys / f"{hashlib.sha256(request_key.encode()).hexdigest()}.json"
 
 
-def claim(keys: Path, request: StartRequest, run: str, runs: Path) -> str:
+def claim(keys: Path, request: Request, run: str, runs: Path) -> str:
     """Claim the request's key for ``run``; returns the run that holds it. Blocks.
 
     Raises RpcError Conflict where the key was used with other parameters. A claim whose
@@ -42,13 +45,22 @@ def claim(keys: Path, request: StartRequest, run: str, runs: Path) -> str:
     raise RpcError("Busy", "cannot start: the request key is being used", retryable=True)
 
 
-def release(keys: Path, request: StartRequest) -> None:
+def holder(keys: Path, request_key: str, runs: Path) -> str | None:
+    """The run that a key started, if there is one. Blocks."""
+    try:
+        held = str(read_json(key_path(keys, request_key))["run"])
+    except FileNotFoundError:
+        return None
+    return held if (runs / held).exists() else None
+
+
+def release(keys: Path, request: Request) -> None:
     """A refused start frees its key. Blocks."""
     if request.request_key is not None:
         durable.remove(key_path(keys, request.request_key))
 
 
-def _digests(request: StartRequest) -> dict[str, str]:
+def _digests(request: Request) -> dict[str, str]:
     members: dict[str, Any] = asdict(request)
     return {
         name: hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:16]

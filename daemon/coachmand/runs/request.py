@@ -37,13 +37,15 @@ def _is_path(path: str) -> bool:
     return path.startswith("/") and "\0" not in path
 
 
-def _are_words(words: Iterable[str]) -> bool:
+def are_words(words: Iterable[str]) -> bool:
     return not any("\0" in word for word in words)
 
 
 def _is_key(key: str) -> bool:
     return 1 <= len(key) <= MAX_KEY_CHARACTERS
 
+
+KEY = must(f"1 to {MAX_KEY_CHARACTERS} characters", _is_key)
 
 _PERMISSIONS = must(f"one of {', '.join(PERMISSION_MODES)}", lambda mode: mode in PERMISSION_MODES)
 _SECONDS = must(
@@ -72,7 +74,7 @@ class StartRequest:
     dir: str = field(validator=must("an absolute path", _is_path))
     prompt: str = ""
     agent: str | None = None
-    argv: tuple[str, ...] = field(default=(), validator=must("words without NUL", _are_words))
+    argv: tuple[str, ...] = field(default=(), validator=must("words without NUL", are_words))
     model: str | None = None
     effort: str | None = None
     provider: str | None = None
@@ -85,9 +87,7 @@ class StartRequest:
     env: Mapping[str, str] = field(
         factory=dict,
         repr=lambda env: repr(sorted(env)),
-        validator=must(
-            "names and values without NUL", lambda env: _are_words(sum(env.items(), ()))
-        ),
+        validator=must("names and values without NUL", lambda env: are_words(sum(env.items(), ()))),
     )
     timeouts: Timeouts = Timeouts()
     labels: Mapping[str, str] = field(
@@ -96,7 +96,7 @@ class StartRequest:
     title: str | None = None
     request_key: str | None = field(
         default=None,
-        validator=optional(must(f"1 to {MAX_KEY_CHARACTERS} characters", _is_key)),
+        validator=optional(KEY),
     )
     no_wait: bool = False
     dry_run: bool = False
@@ -117,7 +117,18 @@ def usage(message: str, hint: str | None = None, **detail: Any) -> RpcError:
     return RpcError("InvalidParams", f"cannot start: {message}", hint, detail=detail or None)
 
 
-async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> Planned:
+@frozen
+class Resumed:
+    """The session that a run goes on in: of which run, and what it counted so far."""
+
+    run: str
+    session: str
+    counters: Mapping[str, float] | None
+
+
+async def plan(
+    request: StartRequest, services: Services, tasks: TaskStore, resumed: Resumed | None = None
+) -> Planned:
     """Check a request against agent, profile, repository and task. Raises RpcError."""
     name, adapter = _agent(request, services)
     _check_agent(request, name, adapter, services)
@@ -169,6 +180,9 @@ async def plan(request: StartRequest, services: Services, tasks: TaskStore) -> P
         warnings=_warnings(request, found, task),
         continuing=len(task.runs),
         request_key=request.request_key,
+        resumed_from=resumed.run if resumed else None,
+        session=resumed.session if resumed else None,
+        session_counters=resumed.counters if resumed else None,
     )
     digest = policy_digest(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt

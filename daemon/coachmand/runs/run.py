@@ -136,6 +136,8 @@ class Run:
             message.reply.refuse(RpcError("Conflict", text))
         elif isinstance(message, inbox.CloseAsked):
             message.reply.give({"already": True})
+        elif isinstance(message, inbox.CheckpointAsked):
+            message.reply.give(None)
         elif isinstance(message, inbox.PromptAsked | inbox.InterruptAsked):
             verb = "prompt" if isinstance(message, inbox.PromptAsked) else "interrupt"
             message.reply.refuse(turns.over(self.fixed.handle, verb, self.view.state))
@@ -210,6 +212,10 @@ class Run:
                 await self._do_what_is_asked(message)
             case inbox.TurnRecorded():
                 await self.turns.recorded(message)
+            case inbox.CheckpointAsked(reply=reply):
+                if self.attempt is not None and not self.attempt.behind:
+                    await self.attempt.checkpoint()
+                reply.give(None)
             case inbox.Admitted():
                 await self._admitted()
             case inbox.Prepared():

@@ -1,7 +1,6 @@
 """All living runs of a daemon: started, found again after a crash, carried to their ends."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,14 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal, read_file
 from ..redaction import Redactor
-from ..rpc.errors import RpcError
-from . import inbox, keys
+from . import inbox
+from .acceptance import Acceptance
 from .keepers import KeeperError, end_keeper
 from .prepare import secret_names
 from .record import Record
 from .replay import fold, latest_checkpoint
-from .request import Planned, StartRequest, plan
+from .request import StartRequest
+from .resumption import ResumeRequest
 from .run import Run
 from .services import Services
 from .tasks import TaskStore
@@ -31,6 +31,7 @@ from .view import View
 log = structlog.get_logger("supervisor")
 RECOVERIES_AT_ONCE = 16
 LOOK_AGAIN_S = 1.0
+CHECKPOINT_LIMIT_S = 5.0
 
 
 class Supervisor:
@@ -41,11 +42,10 @@ class Supervisor:
         self.tasks = TaskStore(services.state)
         self.runs: dict[str, Run] = {}
         self.changes = 0
-        self._leaving = False
-        self._keys: dict[str, trio.Lock] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._nursery = nursery
         self._holders: dict[tuple[str, str], str] = {}
+        self.acceptance = Acceptance(self, self._open_journal, self._begin)
         services.on_change = self._changed
 
     def __repr__(self) -> str:
@@ -64,123 +64,23 @@ class Supervisor:
         """The living run that writes in a task."""
         return self._holders.get((repo, task))
 
+    def hold(self, record: Record) -> None:
+        """Let ``record``'s run, which is about to live, be the one that writes in its task."""
+        self._holders[record.repository.key, record.task] = record.run
+
+    def release(self, record: Record) -> None:
+        """Let others write in the task."""
+        self._holders.pop((record.repository.key, record.task), None)
+
     # --- starting ---
 
     async def start(self, request: StartRequest) -> tuple[Record, bool]:
         """Accept a run; returns its record and whether it is new. Raises RpcError."""
-        self._check_means(request)
-        planned = await plan(request, self.services, self.tasks)
-        record = planned.record
-        if request.dry_run:
-            return record, False
-        # From here on all or nothing: a caller that goes must not leave half a run behind.
-        with trio.CancelScope(shield=True):
-            async with self._starting(request.request_key):
-                started = await self._claim_and_begin(request, planned)
-        return started
+        return await self.acceptance.start(request)
 
-    @asynccontextmanager
-    async def _starting(self, request_key: str | None) -> AsyncIterator[None]:
-        """One start at a time for a key, so that a claim without a run is a crash's."""
-        if request_key is None:
-            yield
-            return
-        lock = self._keys.setdefault(request_key, trio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.statistics().tasks_waiting:
-                self._keys.pop(request_key, None)
-
-    async def _claim_and_begin(
-        self, request: StartRequest, planned: Planned
-    ) -> tuple[Record, bool]:
-        record, state = planned.record, self.services.state
-        if request.request_key is not None:
-            held = await trio.to_thread.run_sync(
-                keys.claim, state.keys, request, record.run, state.runs
-            )
-            if held != record.run:
-                return await self.record_of(held), False
-        try:
-            await self._begin(planned)
-        except BaseException:
-            await trio.to_thread.run_sync(keys.release, state.keys, request)
-            raise
-        return record, True
-
-    def _check_means(self, request: StartRequest) -> None:
-        services = self.services
-        if self._leaving:
-            raise RpcError(
-                "Busy",
-                "cannot start: the daemon is about to leave",
-                hint="start the run once it has",
-                retryable=True,
-                retry_after_s=5,
-            )
-        if not services.storage.ok:
-            raise RpcError(
-                "Degraded",
-                f"cannot start: {services.storage.reason}",
-                hint="make room or mend the disk, then: coachman daemon restart",
-            )
-        probe = services.boundary.probe
-        if not probe.ok:
-            raise RpcError("BoundaryUnavailable", f"cannot start: {probe.cause}", hint=probe.remedy)
-        admission = services.admission
-        if request.no_wait and admission.active >= admission.limit:
-            detail = {"source": "local", "limit": admission.limit, "active": admission.active}
-            raise RpcError(
-                "Busy",
-                f"cannot start: {admission.active} of {admission.limit} runs are active",
-                hint="leave no_wait out to queue",
-                retryable=True,
-                retry_after_s=5,
-                detail=detail,
-            )
-
-    async def _begin(self, planned: Planned) -> None:
-        record = planned.record
-        slot = (record.repository.key, record.task)
-        holder = self._holders.get(slot)
-        if holder is not None:
-            raise RpcError(
-                "Conflict",
-                f"cannot start: run {holder[-5:]} works in task {record.task}",
-                hint="wait for it, cancel it, or name another task with -t",
-                detail={"holder": holder},
-                next=[["coachman", "wait", holder[-5:]], ["coachman", "cancel", holder[-5:]]],
-            )
-        self._holders[slot] = record.run
-        try:
-            journal = await trio.to_thread.run_sync(self._write_intent, planned)
-            view = View()
-            queued = Entry(v.RUN_QUEUED, {"policy_digest": record.policy_digest})
-            for event in await journal.append([queued], {}):
-                view.apply(event)
-        except durable.DiskError as error:
-            self._holders.pop(slot, None)
-            self.services.storage.degrade(error, "a run's record")
-            raise RpcError("Degraded", f"cannot start: {self.services.storage.reason}") from error
-        except BaseException:
-            self._holders.pop(slot, None)
-            raise
-        self._carry(self._run(record, journal, view, planned.environment))
-
-    def _write_intent(self, planned: Planned) -> Journal:
-        """A run's record is durable before its worktree, branch or process exists. Blocks."""
-        record, state = planned.record, self.services.state
-        durable.mark(state.live / record.run)
-        try:
-            RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
-            self.tasks.add_run(planned.task, record.run)
-            return self._open_journal(record, planned.environment)
-        except BaseException:
-            # Without its mark nobody takes it for a run that is to be carried on.
-            durable.remove(state.live / record.run)
-            raise
+    async def resume(self, request: ResumeRequest) -> tuple[Record, bool]:
+        """Accept a run that goes on in the session of one that has ended. Raises RpcError."""
+        return await self.acceptance.resume(request)
 
     def _open_journal(self, record: Record, environment: Mapping[str, str]) -> Journal:
         adapter = self.services.adapters[record.adapter]
@@ -188,28 +88,44 @@ class Supervisor:
         path = RunDirectory(self.services.state.run(record.run)).journal
         return Journal(path, record.run, Redactor(secrets))
 
-    def _run(
+    def _begin(
         self, record: Record, journal: Journal, view: View, environment: Mapping[str, str]
-    ) -> Run:
+    ) -> None:
         directory = RunDirectory(self.services.state.run(record.run))
-        return Run(record, directory, journal, view, self.services, environment)
+        self._carry(Run(record, directory, journal, view, self.services, environment))
 
     # --- leaving ---
 
     async def settle(self, by: dict[str, Any] | None) -> None:
-        """Accept no more runs and wait until none lives; with ``by``, end them first."""
-        self._leaving = True
+        """Accept nothing more and wait until no run is in a turn; with ``by``, end them first."""
+        self.acceptance.leaving = True
         try:
             if by is not None:
                 for run in list(self.runs.values()):
                     run.post(inbox.CancelAsked(by, inbox.Reply()))
-            while self.runs and self.services.storage.ok:
+            while self._has_turns() and self.services.storage.ok:
                 with trio.move_on_after(LOOK_AGAIN_S):
                     await self.wait_for_change(self.changes)
         except trio.Cancelled:
             # Whoever wanted it went away: nothing of it shall stay.
-            self._leaving = False
+            self.acceptance.leaving = False
             raise
+
+    async def checkpoint(self) -> None:
+        """Let each run save where it stands, so that another build need not replay it."""
+        replies = []
+        for run in list(self.runs.values()):
+            replies.append(inbox.Reply())
+            run.post(inbox.CheckpointAsked(replies[-1]))
+        # One that is busy is replayed instead.
+        with trio.move_on_after(CHECKPOINT_LIMIT_S):
+            for reply in replies:
+                await reply.wait()
+
+    def _has_turns(self) -> bool:
+        """Whether any run is in a turn, or has one to come: a parked one goes on in its keeper."""
+        views = [run.view for run in self.runs.values()]
+        return any(view.state != "parked" or view.queue for view in views)
 
     # --- finding again ---
 
@@ -266,7 +182,7 @@ class Supervisor:
 
     def _carry(self, run: Run) -> None:
         self.runs[run.fixed.run] = run
-        self._holders[run.fixed.repository.key, run.fixed.task] = run.fixed.run
+        self.hold(run.fixed)
         self._nursery.start_soon(self._live, run)
 
     async def _live(self, run: Run) -> None:
@@ -322,11 +238,15 @@ class Supervisor:
     async def _let_go(self, run: Run) -> None:
         await self._close(run)
         self.runs.pop(run.fixed.run, None)
-        self._holders.pop((run.fixed.repository.key, run.fixed.task), None)
+        self.release(run.fixed)
         self.services.admission.leave(run.fixed.run)
         self._changed()
 
     # --- looking up ---
+
+    def lives(self, run: str) -> bool:
+        """Whether a run has not ended yet."""
+        return run in self.runs and self.runs[run].view.state != "ended"
 
     async def view_of(self, run: str) -> View:
         """What any run's journal says."""

@@ -51,6 +51,9 @@ class Turns:
     async def prompt(self, asked: inbox.PromptAsked) -> None:
         """Queue a prompt: on disk and in the journal before anybody is told."""
         view = self._run.view
+        if asked.key is not None and asked.key in view.prompt_keys:
+            asked.reply.give(self._told_before(view.prompt_keys[asked.key]))
+            return
         self._check(view, "prompt")
         self._check_takes_prompts("prompt")
         ahead, turn = len(view.queue) + view.turn_runs, view.turn + len(view.queue) + 1
@@ -58,10 +61,19 @@ class Turns:
             text = f"cannot prompt {self._name}: {MAX_QUEUED} prompts wait already"
             raise RpcError("Busy", text, retryable=True, detail={"limit": MAX_QUEUED})
         queued = await self._write(asked.prompt)
-        await self._run.record([_queued(queued, asked.by)])
+        await self._run.record([_queued(queued, asked.by, key=asked.key)])
         waits = "turn" if ahead else "place" if self._needs_place() else None
         told = {"prompt": queued.number, "turn": turn, "ahead": ahead, "waits_for": waits}
-        asked.reply.give(told)
+        asked.reply.give({**told, "new": True})
+
+    def _told_before(self, number: int) -> dict[str, Any]:
+        """Where a prompt is that was given once already: in its turn, behind it, or before it."""
+        view = self._run.view
+        places = [queued.number for queued in view.queue]
+        ahead = places.index(number) + view.turn_runs if number in places else 0
+        turn = view.turn + places.index(number) + 1 if number in places else None
+        waits = "turn" if ahead else None
+        return {"prompt": number, "turn": turn, "ahead": ahead, "waits_for": waits, "new": False}
 
     def _needs_place(self) -> bool:
         admission = self._run.services.admission
@@ -279,9 +291,13 @@ def over(handle: str, verb: str, state: str) -> RpcError:
     )
 
 
-def _queued(queued: Queued, by: Mapping[str, Any], *, first: bool = False) -> Entry:
+def _queued(
+    queued: Queued, by: Mapping[str, Any], *, first: bool = False, key: str | None = None
+) -> Entry:
     members = {"prompt": queued.number, "title": queued.title, "by": dict(by)}
-    return Entry(v.PROMPT_QUEUED, {**members, **({"first": True} if first else {})})
+    told = {"first": first or None, "key": key}
+    known = {name: value for name, value in told.items() if value is not None}
+    return Entry(v.PROMPT_QUEUED, {**members, **known})
 
 
 def _dropped(queued: Queued, why: str) -> Entry:

@@ -96,6 +96,7 @@ class View:
     prompts: int = 1
     queue: list[Queued] = field(factory=lambda: [Queued(1)])
     prompt: Queued = field(factory=lambda: Queued(1))
+    prompt_keys: dict[str, int] = field(factory=dict)
     unsent: int = 0
     closing: bool = False
     parked_until: dict[str, Any] | None = None
@@ -243,6 +244,8 @@ def _prompted(view: View, event: Event) -> None:
 def _prompt_queued(view: View, event: Event) -> None:
     queued = Queued(event["prompt"], event["title"])
     view.prompts = max(view.prompts, queued.number)
+    if "key" in event:
+        view.prompt_keys[event["key"]] = queued.number
     view.queue.insert(0 if event.get("first") else len(view.queue), queued)
 
 

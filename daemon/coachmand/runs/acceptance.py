@@ -1,0 +1,193 @@
+"""From a request to a run that is on record: a whole one or none."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import trio
+
+from .. import durable
+from ..evidence.rundir import RunDirectory
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from ..journal.log import Journal
+from ..rpc.errors import RpcError
+from . import keys, resumption
+from .record import Record
+from .request import Planned, StartRequest, plan
+from .resumption import ResumeRequest
+from .services import Services
+from .tasks import TaskStore
+from .view import View
+
+Opening = Callable[[Record, Mapping[str, str]], Journal]
+Beginning = Callable[[Record, Journal, View, Mapping[str, str]], None]
+
+
+class House(Protocol):
+    """What accepting a run needs to know of those that there are."""
+
+    services: Services
+    tasks: TaskStore
+
+    def holder(self, repo: str, task: str) -> str | None: ...
+    def hold(self, record: Record) -> None: ...
+    def release(self, record: Record) -> None: ...
+    def lives(self, run: str) -> bool: ...
+    async def record_of(self, run: str) -> Record: ...
+
+
+class Acceptance:
+    """Takes runs in while the daemon is not ``leaving``. What ``begin`` gets, it carries on."""
+
+    def __init__(self, house: House, open_journal: Opening, begin: Beginning) -> None:
+        self._house = house
+        self._services = house.services
+        self._open_journal = open_journal
+        self._begin = begin
+        self._keys: dict[str, trio.Lock] = {}
+        self.leaving = False
+
+    def __repr__(self) -> str:
+        return f"<Acceptance {'closed' if self.leaving else 'open'}>"
+
+    async def start(self, request: StartRequest) -> tuple[Record, bool]:
+        """Accept a run; returns its record and whether it is new. Raises RpcError."""
+        self._check_means(request.no_wait)
+        planned = await plan(request, self._services, self._house.tasks)
+        if request.dry_run:
+            return planned.record, False
+        return await self._accept(request, planned)
+
+    async def resume(self, request: ResumeRequest) -> tuple[Record, bool]:
+        """Accept a run in the session of one that has ended. Raises RpcError."""
+        state = self._services.state
+        if request.request_key is not None:
+            held = await trio.to_thread.run_sync(
+                keys.holder, state.keys, request.request_key, state.runs
+            )
+            # A task's name means its newest run, which is now the one that was started.
+            if held == request.run:
+                return await self._house.record_of(held), False
+        self._check_means(request.no_wait)
+        planned = await resumption.plan_again(request, self._house)
+        return await self._accept(request, planned)
+
+    async def _accept(
+        self, request: StartRequest | ResumeRequest, planned: Planned
+    ) -> tuple[Record, bool]:
+        # From here on all or nothing: a caller that goes must not leave half a run behind.
+        with trio.CancelScope(shield=True):
+            async with self._one_at_a_time(request.request_key):
+                accepted = await self._claim_and_begin(request, planned)
+        return accepted
+
+    @asynccontextmanager
+    async def _one_at_a_time(self, request_key: str | None) -> AsyncIterator[None]:
+        """One start at a time for a key, so that a claim without a run is a crash's."""
+        if request_key is None:
+            yield
+            return
+        lock = self._keys.setdefault(request_key, trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.statistics().tasks_waiting:
+                self._keys.pop(request_key, None)
+
+    async def _claim_and_begin(
+        self, request: StartRequest | ResumeRequest, planned: Planned
+    ) -> tuple[Record, bool]:
+        record, state = planned.record, self._services.state
+        if request.request_key is not None:
+            held = await trio.to_thread.run_sync(
+                keys.claim, state.keys, request, record.run, state.runs
+            )
+            if held != record.run:
+                return await self._house.record_of(held), False
+        try:
+            await self._put_on_record(planned)
+        except BaseException:
+            await trio.to_thread.run_sync(keys.release, state.keys, request)
+            raise
+        return record, True
+
+    def check_open(self, verb: str) -> None:
+        """Raise RpcError Busy where the daemon is about to leave."""
+        if self.leaving:
+            raise RpcError(
+                "Busy",
+                f"cannot {verb}: the daemon is about to leave",
+                hint=f"{verb} again once it has",
+                retryable=True,
+                retry_after_s=5,
+            )
+
+    def _check_means(self, no_wait: bool) -> None:
+        services = self._services
+        self.check_open("start")
+        if not services.storage.ok:
+            raise RpcError(
+                "Degraded",
+                f"cannot start: {services.storage.reason}",
+                hint="make room or mend the disk, then: coachman daemon restart",
+            )
+        probe = services.boundary.probe
+        if not probe.ok:
+            raise RpcError("BoundaryUnavailable", f"cannot start: {probe.cause}", hint=probe.remedy)
+        admission = services.admission
+        if no_wait and admission.active >= admission.limit:
+            detail = {"source": "local", "limit": admission.limit, "active": admission.active}
+            raise RpcError(
+                "Busy",
+                f"cannot start: {admission.active} of {admission.limit} runs are active",
+                hint="leave no_wait out to queue",
+                retryable=True,
+                retry_after_s=5,
+                detail=detail,
+            )
+
+    async def _put_on_record(self, planned: Planned) -> None:
+        record, house = planned.record, self._house
+        holder = house.holder(record.repository.key, record.task)
+        if holder is not None:
+            raise _held(record, holder)
+        house.hold(record)
+        try:
+            journal = await trio.to_thread.run_sync(self._write_intent, planned)
+            view = View()
+            queued = Entry(v.RUN_QUEUED, {"policy_digest": record.policy_digest})
+            for event in await journal.append([queued], {}):
+                view.apply(event)
+        except durable.DiskError as error:
+            house.release(record)
+            self._services.storage.degrade(error, "a run's record")
+            raise RpcError("Degraded", f"cannot start: {self._services.storage.reason}") from error
+        except BaseException:
+            house.release(record)
+            raise
+        self._begin(record, journal, view, planned.environment)
+
+    def _write_intent(self, planned: Planned) -> Journal:
+        """A run's record is durable before its worktree, branch or process exists. Blocks."""
+        record, state = planned.record, self._services.state
+        durable.mark(state.live / record.run)
+        try:
+            RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
+            self._house.tasks.add_run(planned.task, record.run)
+            return self._open_journal(record, planned.environment)
+        except BaseException:
+            # Without its mark nobody takes it for a run that is to be carried on.
+            durable.remove(state.live / record.run)
+            raise
+
+
+def _held(record: Record, holder: str) -> RpcError:
+    return RpcError(
+        "Conflict",
+        f"cannot start: run {holder[-5:]} works in task {record.task}",
+        hint="wait for it, close or cancel it, or name another task with -t",
+        detail={"holder": holder},
+        next=[["coachman", "wait", holder[-5:]], ["coachman", "cancel", holder[-5:]]],
+    )

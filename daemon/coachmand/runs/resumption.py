@@ -1,0 +1,180 @@
+"""Going on in the session of a run that has ended: the same in everything that matters to it."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import trio
+from attrs import asdict, evolve, field, frozen
+from attrs.validators import optional
+
+from coachman_adapters.conversation import AgentSpec
+
+from ..evidence.rundir import RunDirectory
+from ..rpc.errors import RpcError
+from ..rpc.params import must
+from .record import Record
+from .request import (
+    KEY,
+    Planned,
+    Resumed,
+    StartRequest,
+    Timeouts,
+    are_words,
+    plan,
+)
+from .services import Services
+from .tasks import Task, TaskStore
+
+
+@frozen
+class ResumeRequest:
+    """What `run.resume` takes: a run that has ended, by id, and the next prompt for its session.
+
+    All else is as that run had it, but for what is given here. ``env`` lends values anew, as
+    for a start; ``dir`` is the caller's directory, which says what a name means.
+    """
+
+    run: str
+    prompt: str
+    env: Mapping[str, str] = field(
+        factory=dict,
+        repr=lambda env: repr(sorted(env)),
+        validator=must("names and values without NUL", lambda env: are_words(sum(env.items(), ()))),
+    )
+    keep: bool | None = None
+    timeouts: Timeouts = field(factory=Timeouts)
+    title: str | None = None
+    request_key: str | None = field(default=None, validator=optional(KEY))
+    no_wait: bool = False
+    dir: str | None = None
+
+
+class House(Protocol):
+    """What planning it needs to know of runs and tasks."""
+
+    services: Services
+    tasks: TaskStore
+
+    def lives(self, run: str) -> bool: ...
+    async def record_of(self, run: str) -> Record: ...
+
+
+async def plan_again(request: ResumeRequest, house: House) -> Planned:
+    """Check that the session can be gone on with exactly. Raises RpcError."""
+    before = await house.record_of(request.run)
+    services = house.services
+    if house.lives(request.run):
+        raise _still_lives(before)
+    spec = services.adapters[before.adapter].spec
+    result = await trio.to_thread.run_sync(_result_of, services, request.run)
+    session = _session(before, spec, result)
+    task = await trio.to_thread.run_sync(_task_of, before, house.tasks)
+    counters = await trio.to_thread.run_sync(_counters, services, task, before.agent, session)
+    wanted = _as_before(request, before)
+    planned = await plan(wanted, services, house.tasks, Resumed(before.run, session, counters))
+    record = planned.record
+    # The session was begun in this directory, and agents look for theirs by it.
+    repository = evolve(record.repository, prefix=before.repository.prefix)
+    planned = evolve(planned, record=evolve(record, repository=repository, dir=before.dir))
+    await trio.to_thread.run_sync(_check_home, before, planned.record, services)
+    return planned
+
+
+def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
+    limits = {name: getattr(before, name) for name in ("wall_s", "permission_s", "parked_s")}
+    given = {name: limit for name, limit in asdict(request.timeouts).items() if limit is not None}
+    there = os.path.isdir(before.dir)
+    return StartRequest(
+        dir=before.dir if there else before.repository.toplevel,
+        prompt=request.prompt,
+        agent=before.agent,
+        argv=before.argv,
+        model=before.model,
+        effort=before.effort,
+        provider=before.provider,
+        as_agent=before.as_agent,
+        keep=before.keep if request.keep is None else request.keep,
+        task=before.task,
+        profile=before.profile,
+        permissions=before.permissions,
+        env=request.env,
+        timeouts=Timeouts(**{**limits, **given}),
+        labels=before.labels,
+        title=request.title,
+        request_key=request.request_key,
+        no_wait=request.no_wait,
+    )
+
+
+def _refusal(before: Record, why: str, hint: str, **detail: Any) -> RpcError:
+    text = f"cannot resume {before.handle}: {why}"
+    again = [["coachman", "show", before.handle]]
+    return RpcError("Conflict", text, hint, detail=detail, next=again)
+
+
+def _still_lives(before: Record) -> RpcError:
+    handle = before.handle
+    steps = [["coachman", "wait", handle]]
+    hint = "wait for its end"
+    if before.keep:
+        hint, steps = (
+            "it takes prompts: coachman prompt; or close it first",
+            [["coachman", "close", handle]],
+        )
+    text = f"cannot resume {handle}: the run still lives"
+    return RpcError("Conflict", text, hint, detail={"reason": "lives"}, next=steps)
+
+
+def _session(before: Record, spec: AgentSpec, result: Mapping[str, Any]) -> str:
+    """The session to go on in: the one that the run was to be in, whatever came of that."""
+    if not spec.resumes:
+        why = f"agent {before.agent} cannot take a session up again"
+        raise _refusal(before, why, "start a new run in its task instead", reason="agent")
+    session = before.session or result.get("session")
+    if session is None:
+        why = "its agent never named its session"
+        raise _refusal(before, why, "start a new run in its task instead", reason="no_session")
+    return str(session)
+
+
+def _result_of(services: Services, run: str) -> Mapping[str, Any]:
+    return RunDirectory(services.state.run(run)).read_result() or {}
+
+
+def _task_of(before: Record, tasks: TaskStore) -> Task:
+    task = tasks.get(before.repository.key, before.task)
+    if task is None or not os.path.isdir(before.worktree):
+        why = f"the worktree of task {before.task} is gone"
+        raise _refusal(before, why, "start a new run instead", reason="no_worktree")
+    return task
+
+
+def _counters(
+    services: Services, task: Task, agent: str, session: str
+) -> Mapping[str, float] | None:
+    """What the session counted when its newest run ended: later ones may have been on it too."""
+    for run in reversed(task.runs):
+        result = _result_of(services, run)
+        same = (result.get("agent"), result.get("session")) == (agent, session)
+        if same and result.get("session_counters") is not None:
+            return dict(result["session_counters"])
+    return None
+
+
+def _check_home(before: Record, record: Record, services: Services) -> None:
+    """The session lies in the private home, which belongs to the task, the agent and the policy."""
+    if record.policy_digest != before.policy_digest:
+        raise _refusal(
+            before,
+            "its session lies behind another boundary than it would have now",
+            "start a new run in its task instead",
+            reason="policy",
+            then=before.policy_digest,
+            now=record.policy_digest,
+        )
+    repository = before.repository.key
+    home = services.state.home(repository, before.task, before.agent, before.policy_digest)
+    if not home.is_dir():
+        why = "the private home that its session lay in is gone"
+        raise _refusal(before, why, "start a new run in its task instead", reason="no_home")
