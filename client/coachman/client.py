@@ -3,7 +3,7 @@
 import os
 
 from .connection import Connection
-from .errors import DaemonNotRunning
+from .errors import ConnectionLostError, DaemonNotRunning
 from .events import RECONNECT_S, EventStream
 from .nouns import (
     AgentMethods,
@@ -20,9 +20,13 @@ from .wire import API_VERSIONS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 CALL_TIMEOUT_S = 60.0
+# How often a request is repeated that a leaving daemon did not take.
+REPEATS = 3
 
 
 def connect(
@@ -96,19 +100,19 @@ class Client:
         if self._connection is not None and not self._connection.alive():
             self.close()
         if self._connection is None:
-            connection = Connection(self.path, self._timeout_s)
-            try:
-                self._introduce(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
+            self._connection = _repeated(self._introduced)
         return self._connection
 
-    def _introduce(self, connection: Connection) -> None:
-        if self.name is not None:
-            hello = {"client": {"name": self.name}, "api": list(API_VERSIONS)}
-            connection.call("daemon.hello", hello, self._timeout_s)
+    def _introduced(self) -> Connection:
+        connection = Connection(self.path, self._timeout_s)
+        try:
+            if self.name is not None:
+                hello = {"client": {"name": self.name}, "api": list(API_VERSIONS)}
+                connection.call("daemon.hello", hello, self._timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def close(self) -> None:
         """Hang up. Runs go on."""
@@ -129,10 +133,13 @@ class Client:
         went away before it did.
         """
         patience = self._timeout_s if timeout_s is not None and timeout_s < 0 else timeout_s
+        return _repeated(lambda: self._call(method, params or {}, patience))
+
+    def _call(self, method: str, params: "Mapping[str, object]", patience: float | None) -> "Any":
         connection = self.open()
         answered = False
         try:
-            result = connection.call(method, params or {}, patience)
+            result = connection.call(method, params, patience)
             answered = True
         finally:
             # An answer that still is under way must not meet the next request.
@@ -166,3 +173,14 @@ class Client:
             reconnect_s=reconnect_s,
             on_lost=on_lost,
         )
+
+
+def _repeated(ask: "Callable[[], T]") -> "T":
+    """Ask again what a daemon that restarts in place did not take; the next one is waited for."""
+    for _ in range(REPEATS):
+        try:
+            return ask()
+        except ConnectionLostError as error:
+            if not error.untaken:
+                raise
+    return ask()

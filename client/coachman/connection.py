@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SUN_PATH_BYTES = 107
 _RECEIVE_BYTES = 256 * 1024
 _CROWDED_S = 5.0
+# Behind it come no more answers: what is unanswered by then was not carried out.
+LEAVING = "daemon.leaving"
 _PAUSE_S = 0.02
 _NOBODY_LISTENS = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR)
 
@@ -116,6 +118,7 @@ class Connection:
         self._buffer = bytearray()
         self._searched = 0
         self._last_id = 0
+        self._leaving = False
 
     def __repr__(self) -> str:
         return f"<Connection fd={self._channel.fileno()} sent={self._last_id}>"
@@ -180,12 +183,28 @@ class Connection:
     ) -> "dict[str, Any]":
         """One request and its result; raises the error that the daemon answered with."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        identity = self.send(method, params, timeout_s)
+        try:
+            identity = self.send(method, params, timeout_s)
+        except ConnectionLostError as error:
+            # The line's end never arrived.
+            error.untaken = True
+            raise
+        try:
+            return self._answer(identity, method, timeout_s, deadline)
+        except ConnectionLostError as error:
+            error.untaken = self._leaving
+            raise
+
+    def _answer(
+        self, identity: int, method: str, timeout_s: float | None, deadline: float | None
+    ) -> "dict[str, Any]":
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             message = self.receive(left)
             if message is None:
                 raise _timeout(method, timeout_s)
+            if message.get("method") == LEAVING:
+                self._leaving = True
             if (answer := answer_to(identity, message)) is not None:
                 return answer
 

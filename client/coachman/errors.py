@@ -78,9 +78,13 @@ class DaemonNotRunning(CoachmanError):  # noqa: N818 - named after the state, as
 
 
 class ConnectionLostError(CoachmanError):
-    """The daemon went away before it answered; whether it acted is unknown."""
+    """The daemon went away before it answered.
+
+    Whether it acted is unknown, except where it is ``untaken``: then it did not and will not.
+    """
 
     default_name = "ConnectionLost"
+    untaken = False
 
 
 class UsageError(CoachmanError):

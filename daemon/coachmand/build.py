@@ -23,3 +23,16 @@ def build_digest() -> str:
         digest.update(str(path.relative_to(root)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:DIGEST_CHARACTERS]
+
+
+def installed_mark() -> tuple[str, int, int] | None:
+    """What changes whenever the distribution is installed anew. Blocks briefly.
+
+    None while that is under way, for installers write RECORD last, and where the package was
+    not copied: an editable installation follows its sources only when it is asked to restart.
+    """
+    site = Path(__file__).parent.parent
+    for record in site.glob("coachman-*.dist-info/RECORD"):
+        facts = record.stat()
+        return record.parent.name, facts.st_ino, facts.st_mtime_ns
+    return None

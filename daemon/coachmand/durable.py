@@ -205,6 +205,27 @@ class Lock:
         os.pwrite(fd, holder.encode() + b"\n", 0)
         return cls(fd)
 
+    @classmethod
+    def inherit(cls, path: Path, fd: int) -> "Lock":
+        """The lock that this process held before it re-executed itself.
+
+        Raises `LockHeldError` where ``fd`` is not that lock.
+        """
+        try:
+            same = os.path.samestat(os.fstat(fd), path.stat())
+            os.set_inheritable(fd, False)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LockHeldError("another process: the lock was lost on the way") from error
+        if not same:
+            raise LockHeldError("another process: the lock was replaced on the way")
+        return cls(fd)
+
+    @property
+    def fd(self) -> int:
+        """The descriptor that holds it; whoever inherits it holds the lock."""
+        return self._fd
+
     def release(self) -> None:
         """Let the next one in."""
         os.close(self._fd)

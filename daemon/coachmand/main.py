@@ -19,7 +19,14 @@ import structlog
 import trio
 
 from coachman import paths
-from coachman.wire import EXIT_BOUNDARY, EXIT_CONFIG, EXIT_OK, EXIT_STATE, EXIT_STORAGE
+from coachman.wire import (
+    EXIT_BOUNDARY,
+    EXIT_CONFIG,
+    EXIT_INTERNAL,
+    EXIT_OK,
+    EXIT_STATE,
+    EXIT_STORAGE,
+)
 from coachman_adapters import ADAPTERS
 from coachman_adapters import guest as guest_package
 from coachman_sandbox.environment import scrub
@@ -27,7 +34,7 @@ from coachman_sandbox.finder import BwrapMissing, find_bwrap
 from coachman_sandbox.host import read_host
 from coachman_sandbox.probe import Probe, probe
 
-from . import durable, logs
+from . import durable, logs, report
 from .build import build_digest, installed_version
 from .config import Config, ConfigError, load
 from .evidence.index import Index
@@ -36,11 +43,12 @@ from .methods import build_registry
 from .methods.context import Context, Daemon
 from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
-from .rpc.peer import Peer
 from .runs.admission import Admission
 from .runs.clock import boot_id, epoch_ms
 from .runs.services import Boundary, Services
 from .runs.supervisor import Supervisor
+from .service import HandedError, Service, listening_socket
+from .upgrade import Leaving, Upgrades, reexecute
 
 PR_SET_DUMPABLE = 4
 DESCRIPTORS = 16384
@@ -62,17 +70,22 @@ def run_daemon(argv: list[str]) -> int:
     """Run in the foreground until SIGTERM, SIGINT or ``daemon.shutdown``; the exit code."""
     options = _options(argv)
     logs.configure()
+    service = Service()
     os.umask(0o077)
     os.chdir("/")
     _allow_descriptors()
     # Same-uid processes shall read neither our memory nor our environment.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
+        service = _service()
+        env = scrub(os.environ)
         if options.check:
-            _configuration(scrub(dict(os.environ)))
+            _configuration(env)
             return EXIT_OK
-        with _state(scrub(dict(os.environ))) as (config, state, env):
-            trio.run(_serve, config, state, env, options.ready_fd)
+        with _state(env, options.lock_fd) as (config, state, lock):
+            listener = trio.run(_serve, config, state, env, service, options)
+            if listener is not None:
+                _come_back(listener, lock, service)
     except StartError as error:
         log.error("cannot_start", reason=str(error), hint=error.hint)
         failure = {
@@ -81,6 +94,7 @@ def run_daemon(argv: list[str]) -> int:
             "hint": error.hint,
             "exit": error.exit_code,
         }
+        service.tell(STATUS=str(error))
         _tell(sys.stdout.fileno() if options.check else options.ready_fd, {"error": failure})
         return error.exit_code
     return EXIT_OK
@@ -101,7 +115,25 @@ def _options(argv: list[str]) -> argparse.Namespace:
         "--check", action="store_true", help="only read the configuration: 0, or 78 and why"
     )
     parser.add_argument("--version", action="version", version=installed_version())
+    # What a daemon that re-executes itself leaves open for its successor.
+    parser.add_argument("--listener-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--lock-fd", type=int, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
+
+
+def _service() -> Service:
+    try:
+        return Service.take(os.environ)
+    except HandedError as error:
+        raise StartError("Configuration", str(error), EXIT_CONFIG) from error
+
+
+def _come_back(listener: tuple[int, bool], lock: durable.Lock, service: Service) -> None:
+    try:
+        reexecute(listener, lock.fd, service)
+    except OSError as error:
+        text = f"cannot restart: {sys.executable}: {error.strerror}"
+        raise StartError("InternalError", text, EXIT_INTERNAL, "install coachman again") from error
 
 
 def _tell(fd: int | None, message: dict[str, Any]) -> None:
@@ -122,7 +154,9 @@ def _configuration(env: Mapping[str, str]) -> Config:
 
 
 @contextmanager
-def _state(env: dict[str, str]) -> Iterator[tuple[Config, StateDirectory, dict[str, str]]]:
+def _state(
+    env: dict[str, str], lock_fd: int | None
+) -> Iterator[tuple[Config, StateDirectory, durable.Lock]]:
     """Configuration and state directory, the latter locked for us alone."""
     config = _configuration(env)
     logs.configure(config.log.level)
@@ -132,7 +166,11 @@ def _state(env: dict[str, str]) -> Iterator[tuple[Config, StateDirectory, dict[s
     try:
         durable.make_directory(state.root)
         os.chmod(state.root, durable.DIRECTORY_MODE)
-        lock = durable.Lock.take(state.root / "lock", holder)
+        lock = (
+            durable.Lock.take(state.root / "lock", holder)
+            if lock_fd is None
+            else durable.Lock.inherit(state.root / "lock", lock_fd)
+        )
         state.create()
     except durable.LockHeldError as error:
         text = f"cannot start: {root} is held by the daemon with {error}"
@@ -141,26 +179,28 @@ def _state(env: dict[str, str]) -> Iterator[tuple[Config, StateDirectory, dict[s
         text = f"cannot start: {error.strerror} ({error.filename})"
         raise StartError("Degraded", text, EXIT_STORAGE) from error
     try:
-        yield config, state, env
+        yield config, state, lock
     finally:
         lock.release()
 
 
 async def _serve(
-    config: Config, state: StateDirectory, env: dict[str, str], ready_fd: int | None
-) -> None:
+    config: Config,
+    state: StateDirectory,
+    env: dict[str, str],
+    service: Service,
+    options: argparse.Namespace,
+) -> tuple[int, bool] | None:
+    """Serve until told to leave; the listening socket where the daemon is to come back."""
     workers = GitWorkers()
     services = await trio.to_thread.run_sync(_services, config, state, env, workers)
-    socket_path = paths.socket_path(env)
     registry = build_registry()
     build = await trio.to_thread.run_sync(build_digest)
-    try:
-        listener = Listener(socket_path)
-    except ListenError as error:
-        raise StartError("Conflict", str(error), EXIT_STATE) from error
-    with listener:
+    with _listener(paths.socket_path(env), service, options.listener_fd) as listener:
         async with services.workers, trio.open_nursery() as nursery:
             supervisor = Supervisor(services, nursery)
+            leaving = Leaving(nursery.cancel_scope, listener, supervisor, service)
+            upgrades = Upgrades(env, lambda: nursery.start_soon(leaving.restart))
             daemon = Daemon(
                 supervisor,
                 services,
@@ -168,35 +208,43 @@ async def _serve(
                 installed_version(),
                 build,
                 secrets.token_hex(8),
-                socket_path,
+                listener.path,
                 epoch_ms(),
-                lambda mode: nursery.start_soon(_stop, nursery.cancel_scope, mode),
+                lambda mode: nursery.start_soon(leaving.stop, mode),
+                lambda: nursery.start_soon(leaving.restart),
+                upgrades.look,
             )
-            nursery.start_soon(_detach_on_signal, nursery.cancel_scope)
+            nursery.start_soon(_detach_on_signal, leaving)
+            nursery.start_soon(report.keep_alive, service)
             await supervisor.recover()
-            await nursery.start(listener.serve, registry, lambda peer: _context(daemon, peer))
-            _tell(ready_fd, {"ready": True, "socket": socket_path, "pid": os.getpid()})
-            log.info("ready", socket=socket_path, state=str(state.root), runs=len(supervisor.runs))
-    services.index.close()
-    log.info("detached", going_on=len(supervisor.runs))
+            await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))
+            nursery.start_soon(report.tell_status, service, supervisor)
+            nursery.start_soon(upgrades.watch)
+            _tell(options.ready_fd, {"ready": True, "socket": listener.path, "pid": os.getpid()})
+            log.info(
+                "ready", socket=listener.path, state=str(state.root), runs=len(supervisor.runs)
+            )
+        services.index.close()
+        log.info("detached", going_on=len(supervisor.runs), comes_back=leaving.restarts)
+        return listener.detach() if leaving.restarts else None
 
 
-def _context(daemon: Daemon, peer: Peer) -> Context:
-    return Context(daemon, peer)
+def _listener(path: str, service: Service, inherited_fd: int | None) -> Listener:
+    """The service manager's socket, the one we had before we re-executed, or a new one."""
+    try:
+        if service.listener is not None:
+            return Listener(service.listener.getsockname(), service.listener, owned=False)
+        passed = listening_socket(inherited_fd) if inherited_fd is not None else None
+        return Listener(path, passed)
+    except (ListenError, HandedError) as error:
+        raise StartError("Conflict", str(error), EXIT_STATE) from error
 
 
-async def _stop(scope: trio.CancelScope, mode: str) -> None:
-    """Let the answer out first, then end the daemon; runs go on in their keepers."""
-    log.info("shutdown", mode=mode)
-    await trio.sleep(0.05)
-    scope.cancel()
-
-
-async def _detach_on_signal(scope: trio.CancelScope) -> None:
+async def _detach_on_signal(leaving: Leaving) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             log.info("signal", name=signal.Signals(number).name)
-            scope.cancel()
+            leaving.end()
 
 
 def _services(

@@ -56,8 +56,11 @@ def make_repository(path: Path) -> Path:
 class DaemonProcess:
     """One coachmand, started, killed and started again; ``env`` is added to its environment."""
 
-    def __init__(self, root: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, root: Path, env: Mapping[str, str] | None = None, python: str = sys.executable
+    ) -> None:
         self.root = root
+        self.python = python
         self.state = root / "state"
         self.home = root / "home"
         self.home.mkdir(exist_ok=True)
@@ -85,7 +88,7 @@ class DaemonProcess:
         reader, writer = os.pipe()
         with (self.root / "daemon.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-m", "coachmand", "--ready-fd", str(writer)],
+                [self.python, "-I", "-m", "coachmand", "--ready-fd", str(writer)],
                 env=self.env,
                 cwd="/",
                 stdin=subprocess.DEVNULL,

@@ -18,7 +18,10 @@ from ..runs.supervisor import Supervisor
 
 @define
 class Daemon:
-    """The daemon as its methods see it. ``stop`` ends it: runs go on in their keepers."""
+    """The daemon as its methods see it. ``stop`` and ``restart`` leave runs to their keepers.
+
+    ``greeted`` is told of each client that says hello.
+    """
 
     supervisor: Supervisor
     services: Services
@@ -29,6 +32,8 @@ class Daemon:
     socket: str
     started_ms: int
     stop: Callable[[str], None]
+    restart: Callable[[], None]
+    greeted: Callable[[], None]
     started_s: float = field(factory=time.monotonic)
 
 

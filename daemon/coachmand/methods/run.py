@@ -231,6 +231,7 @@ def register(registry: Registry) -> None:
         params=WaitParams,
         result=Waited,
         summary="Wait until runs have ended or need someone.",
+        waits=True,
         errors=("NotFound",),
     )
     async def wait(context: Context, params: WaitParams) -> Waited:

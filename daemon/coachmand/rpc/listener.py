@@ -37,10 +37,18 @@ class Listener:
     Use as a context manager: it unlinks the socket at the end, if it is still ours.
     """
 
-    def __init__(self, path: str) -> None:
-        """Bind. The directory is made when missing. Raises ListenError."""
+    def __init__(
+        self, path: str, passed: socket.socket | None = None, *, owned: bool = True
+    ) -> None:
+        """Bind, the directory being made when missing, or take over what listens at ``path``.
+
+        A ``passed`` socket that is not ``owned`` belongs to a service manager, which removes it.
+        Raises ListenError.
+        """
         self.path = path
         self.peers: set[Peer] = set()
+        self._owned = owned
+        self._accepting = trio.CancelScope()
         directory, self._name = os.path.split(os.path.abspath(path))
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -48,7 +56,8 @@ class Listener:
         except OSError as error:
             raise ListenError(f"cannot listen on {path}: {error.strerror} ({directory})") from error
         try:
-            self._sock = self._bind()
+            self._check_directory()
+            self._sock = self._bind() if passed is None else self._take_over(passed)
         except OSError as error:
             os.close(self._directory)
             raise ListenError(f"cannot listen on {path}: {error.strerror}") from error
@@ -70,9 +79,24 @@ class Listener:
         if self._sock.fileno() == -1:
             return
         self._sock.close()
-        if self._identity() == self._bound:
+        if self._owned and self._identity() == self._bound:
             os.unlink(self._name, dir_fd=self._directory)
         os.close(self._directory)
+
+    def detach(self) -> tuple[int, bool]:
+        """Let go of the socket, which listens on: its descriptor, and whether we made it."""
+        os.close(self._directory)
+        return self._sock.detach(), self._owned
+
+    async def leave(self, limit_s: float) -> None:
+        """Take no more connections and let each one end after what it asked for was answered.
+
+        Who connects from now on waits in the backlog for whoever listens next.
+        """
+        self._accepting.cancel()
+        async with trio.open_nursery() as nursery:
+            for peer in list(self.peers):
+                nursery.start_soon(peer.leave, limit_s)
 
     async def serve(
         self,
@@ -83,16 +107,17 @@ class Listener:
         """Serve connections until cancelled; each gets ``make_context(peer)`` as its context."""
         async with trio.open_nursery() as nursery:
             task_status.started()
-            while True:
-                sock = await self._accept()
-                peer = Peer(sock, registry, _credentials(sock))
-                if _may_connect(peer.credentials.uid):
-                    nursery.start_soon(self._serve_peer, peer, make_context)
-                else:
-                    _turn_away(sock, peer.credentials)
+            with self._accepting:
+                while True:
+                    sock = await self._accept()
+                    peer = Peer(sock, registry, _credentials(sock))
+                    if _may_connect(peer.credentials.uid):
+                        self.peers.add(peer)
+                        nursery.start_soon(self._serve_peer, peer, make_context)
+                    else:
+                        _turn_away(sock, peer.credentials)
 
     async def _serve_peer(self, peer: Peer, make_context: Callable[[Peer], Any]) -> None:
-        self.peers.add(peer)
         try:
             await peer.serve(make_context)
         except Exception as error:
@@ -104,6 +129,8 @@ class Listener:
     async def _accept(self) -> socket.socket:
         while True:
             await trio.lowlevel.wait_readable(self._sock)
+            # Who is accepted after `leave` looked around would be cut off without a word.
+            await trio.lowlevel.checkpoint_if_cancelled()
             try:
                 sock, _ = self._sock.accept()
             except (BlockingIOError, ConnectionError):
@@ -119,8 +146,17 @@ class Listener:
 
     # --- binding ----------------------------------------------------------------
 
+    def _take_over(self, passed: socket.socket) -> socket.socket:
+        facts = os.stat(self._name, dir_fd=self._directory, follow_symlinks=False)
+        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+            raise ListenError(
+                f"cannot listen on {self.path}: the socket that was passed is open to other users;"
+                " its unit needs SocketMode=0600"
+            )
+        self._bound = self._identity()
+        return passed
+
     def _bind(self) -> socket.socket:
-        self._check_directory()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)

@@ -13,13 +13,15 @@ from jsonrpcserver.request import Request
 from jsonrpcserver.sentinels import NOID
 
 from coachman.wire import MAX_REQUEST_LINE_BYTES, MAX_REQUESTS_IN_FLIGHT
-from coachmand.rpc.envelope import Refusal, encode_error, encode_result, parse
+from coachmand.rpc.envelope import Refusal, encode_error, encode_notification, encode_result, parse
 from coachmand.rpc.errors import RpcError, as_rpc_error
 from coachmand.rpc.lines import LineSplitter, LineTooLongError
 from coachmand.rpc.outbox import Outbox
 from coachmand.rpc.registry import Registry
 
 READ_BYTES = 64 * 1024
+# A client that reads it knows that what was not answered before was not carried out.
+LEAVING = encode_notification("daemon.leaving", {"reason": "restart"})
 # How long a client that sent too long a line may take to stop and read the refusal.
 LINGER_S = 2.0
 BUSY_RETRY_S = 0.1
@@ -52,6 +54,10 @@ class Peer:
         self._registry = registry
         self._outbox = Outbox(sock)
         self._in_flight: dict[Any, trio.CancelScope] = {}
+        self._waits: set[Any] = set()
+        self._connection = trio.CancelScope()
+        self._leaving = False
+        self._answered = trio.lowlevel.ParkingLot()
         self._on_close: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
@@ -76,14 +82,34 @@ class Peer:
         """
         try:
             self.context = make_context(self)
-            async with trio.open_nursery() as connection:
-                connection.start_soon(self._send_until_gone, connection.cancel_scope)
-                async with trio.open_nursery() as self.nursery:
-                    await self._receive(connection)
-                await self._outbox.drained()
-                connection.cancel_scope.cancel()
+            with self._connection:
+                await self._serve()
         finally:
             self._close()
+
+    async def _serve(self) -> None:
+        async with trio.open_nursery() as connection:
+            connection.start_soon(self._send_until_gone, connection.cancel_scope)
+            async with trio.open_nursery() as self.nursery:
+                await self._receive(connection)
+            await self._outbox.drained()
+            connection.cancel_scope.cancel()
+
+    async def leave(self, limit_s: float) -> None:
+        """Answer what was asked, say that nothing more will be, and hang up.
+
+        Long polls are dropped unanswered. What is not done within ``limit_s`` is cancelled, and
+        its client not told that it might ask again.
+        """
+        self._leaving = True
+        with trio.move_on_after(limit_s):
+            while self._in_flight.keys() - self._waits:
+                await self._answered.park()
+            self._outbox.put_reply(LEAVING)
+            self._outbox.flush()
+            with trio.move_on_after(LINGER_S):
+                await self._outbox.drained()
+        self._connection.cancel()
 
     # --- reading ----------------------------------------------------------------
 
@@ -109,7 +135,7 @@ class Peer:
 
     async def _take_all(self, lines: list[bytes]) -> None:
         for line in lines:
-            if line and not line.isspace():
+            if line and not line.isspace() and not self._leaving:
                 self._take(line)
             await self._outbox.room_for_replies()
         self._outbox.flush()
@@ -142,6 +168,8 @@ class Peer:
         if len(self._in_flight) >= MAX_REQUESTS_IN_FLIGHT:
             raise _busy(len(self._in_flight))
         scope = self._in_flight[key] = trio.CancelScope()
+        if self._registry.find(request.method).waits:
+            self._waits.add(key)
         self.nursery.start_soon(self._run, request, key, scope, name=request.method)
 
     async def _run(self, request: Request, key: Any, scope: trio.CancelScope) -> None:
@@ -150,15 +178,20 @@ class Peer:
             with scope:
                 result = await self._registry.call_async(self.context, request)
         except Exception as error:
-            del self._in_flight[key]
+            self._forget(key)
             self._refuse(request, as_rpc_error(error, request.method))
         else:
-            del self._in_flight[key]
+            self._forget(key)
             if scope.cancelled_caught:
                 self._refuse(request, _cancelled(request))
             else:
                 self._reply(request, result)
         self._outbox.flush()
+
+    def _forget(self, key: Any) -> None:
+        del self._in_flight[key]
+        self._waits.discard(key)
+        self._answered.unpark_all()
 
     def _cancel(self, request: Request) -> None:
         target = request.params.get("id") if isinstance(request.params, dict) else None

@@ -21,7 +21,11 @@ COMMON_ERRORS = ("InvalidParams", "InternalError", "Busy", "Cancelled")
 
 @frozen
 class Method:
-    """One method as it is described to clients. ``inline``: it runs within the reader."""
+    """One method as it is described to clients.
+
+    ``inline``: it runs within the reader. ``waits``: it only waits for something to happen, so
+    that a daemon that leaves need not wait for it.
+    """
 
     name: str
     summary: str
@@ -29,6 +33,7 @@ class Method:
     result: Any
     errors: tuple[str, ...]
     inline: bool
+    waits: bool
 
 
 class Registry:
@@ -55,11 +60,13 @@ class Registry:
         summary: str,
         errors: tuple[str, ...] = (),
         action: str | None = None,
+        waits: bool = False,
     ) -> Callable[[Handler], Handler]:
         """Register ``handler(context, params)``, which returns an attrs instance or a dict.
 
         ``params`` is an attrs class; ``result`` a type that msgspec describes; ``errors``
-        the names it may answer with; ``action`` completes "cannot …" in complaints.
+        the names it may answer with; ``action`` completes "cannot …" in complaints;
+        ``waits`` as in `Method`.
         """
 
         def register(handler: Handler) -> Handler:
@@ -67,7 +74,7 @@ class Registry:
                 raise ValueError(f"cannot register {name}: it is registered already")
             inline = not inspect.iscoroutinefunction(handler)
             self.methods[name] = Method(
-                name, summary, params, result, (*COMMON_ERRORS, *errors), inline
+                name, summary, params, result, (*COMMON_ERRORS, *errors), inline, waits
             )
             wrap = _inline if inline else _task
             self._table[name] = wrap(name, handler, params, action or name.rpartition(".")[2])
