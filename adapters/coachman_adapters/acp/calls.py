@@ -6,14 +6,15 @@ from typing import Any
 from coachman_adapters import texts
 from coachman_adapters.acp import frames
 from coachman_adapters.acp.state import State
-from coachman_adapters.conversation import Write
+from coachman_adapters.conversation import Action, Write
 
 
 class Refused(Exception):  # noqa: N818  a state of the dialogue, not a fault
-    """The session cannot be had. ``error`` is the `TurnEnded` error to report."""
+    """The session cannot be had. ``error`` is the `TurnEnded` error to report, after ``told``."""
 
-    def __init__(self, message: str, code: str) -> None:
+    def __init__(self, message: str, code: str, *told: Action) -> None:
         super().__init__(message)
+        self.told = told
         self.error: dict[str, Any] = {"message": message, "code": code}
 
 

@@ -156,7 +156,7 @@ class AcpConversation:
         try:
             return _STEPS[method](state, self._request, response) + self._prompt()
         except Refused as refused:
-            return self._fail(refused.error)
+            return [*refused.told, *self._fail(refused.error)]
 
     def _requested(self, request: Request, span: Span) -> list[Action]:
         state = self._state

@@ -89,7 +89,8 @@ def opened(state: State, request: AgentRequest, response: Response) -> list[Acti
     if not texts.is_id(session):
         raise Refused("cannot open a session: the agent did not name it", "no_session")
     if wanted is not None and session != wanted:
-        raise Refused(f"{doing}: the agent opened {session} instead", "other_session")
+        known = SessionKnown(session, state.agent_version)
+        raise Refused(f"{doing}: the agent opened {session} instead", "other_session", known)
     state.session, state.options = session, options.offered(result)
     state.phase = CONFIGURING
     asked = (

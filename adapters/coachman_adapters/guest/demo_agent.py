@@ -10,6 +10,10 @@
     usage IN OUT        report these token counts for the turn
     fail TEXT           end the turn with an error, as a model would
     refuse              end the turn with the stop reason "refusal"
+    recall              say every earlier prompt of the session
+    deaf                hear no cancel until the turn is over
+    leave SECONDS       end the turn, and so long after it the agent itself
+    mislay              let whoever resumes the session get another one
 
 Any other line is said back. It runs alone (standard library only, `python -I -S`)
 and single-threaded, beside `demo_turn`, which obeys the directives.
@@ -126,17 +130,22 @@ class Agent:
         self.turn: Turn | None = None
         self._steps: Steps | None = None
         self._waiting: Condition = ("frame",)
+        self.leaves_at: float | None = None
 
     def serve(self) -> None:
         while not self.wire.ended:
             self._handle_frames()
             if self.turn is not None and self._steps is not None and self._is_due(self.turn):
                 self._step(self.turn, self._steps)
+            if self.leaves_at is not None and time.monotonic() >= self.leaves_at:
+                return
         if self._steps is not None:
             self._steps.close()
 
     def _handle_frames(self) -> None:
         timeout_s: float | None = None
+        if self.leaves_at is not None:
+            timeout_s = max(0, self.leaves_at - time.monotonic())
         if self._steps is not None and self._waiting[0] == "until":
             timeout_s = max(0, self._waiting[1] - time.monotonic())
         elif self._steps is not None and self._waiting[0] == "read":
@@ -173,7 +182,8 @@ class Agent:
 
     def _told(self, method: str, params: Json) -> None:
         if method == "session/cancel" and self.turn is not None:
-            self.turn.cancelled = self.turn.session["id"] == params.get("sessionId")
+            same = self.turn.session["id"] == params.get("sessionId")
+            self.turn.cancelled = same and not self.turn.deaf
 
     def _asked(self, method: str, params: Json, request: Any) -> Json | None:
         if method == "initialize":
@@ -184,6 +194,8 @@ class Agent:
             )
         if method in ("session/resume", "session/load"):
             session = self.store.load(params.get("sessionId"))
+            if session.get("mislaid"):
+                return self._opened(self.store.create(session["cwd"]), named=True)
             session["cwd"] = str(params.get("cwd") or session["cwd"])
             if method == "session/load":
                 self._replay(session)
@@ -241,6 +253,8 @@ class Agent:
             answer: Json = {"id": turn.request, "result": stop.value}
         except FaultError as fault:
             answer = {"id": turn.request, "error": {"code": fault.code, "message": str(fault)}}
+        if turn.leaves_s is not None:
+            self.leaves_at = time.monotonic() + turn.leaves_s
         self.turn = self._steps = None
         self.store.save(turn.session)
         self.wire.send(answer)

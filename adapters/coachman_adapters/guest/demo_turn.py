@@ -61,6 +61,8 @@ class Turn:
         self.text = text
         self.answers: dict[Any, Json] = {}
         self.cancelled = False
+        self.deaf = False
+        self.leaves_s: float | None = None
         self.usage: Json | None = None
         self._allowed = allowed
         self._process: Popen[bytes] | None = None
@@ -272,6 +274,27 @@ def refuse(turn: Turn, rest: str, line: str) -> Steps:
     raise TurnRefusedError
 
 
+def recall(turn: Turn, rest: str, line: str) -> Steps:
+    told = [text for who, _, text in turn.session["history"] if who == "user"]
+    turn.tell("agent_message_chunk", "\n".join(told[:-1]))
+    yield from ()
+
+
+def deaf(turn: Turn, rest: str, line: str) -> Steps:
+    turn.deaf = True
+    yield from ()
+
+
+def leave(turn: Turn, rest: str, line: str) -> Steps:
+    turn.leaves_s = number(rest or "0", float)
+    yield from ()
+
+
+def mislay(turn: Turn, rest: str, line: str) -> Steps:
+    turn.session["mislaid"] = True
+    yield from ()
+
+
 def number(text: str, kind: Any) -> Any:
     try:
         return kind(text)
@@ -290,4 +313,8 @@ DIRECTIVES: dict[str, Directive] = {
     "usage": usage,
     "fail": fail,
     "refuse": refuse,
+    "recall": recall,
+    "deaf": deaf,
+    "leave": leave,
+    "mislay": mislay,
 }
