@@ -66,6 +66,11 @@ class DaemonMethods(Noun):
         answer: results.DaemonLeaving = self._caller.call("daemon.shutdown", {"mode": mode})
         return answer
 
+    def restart(self, mode: str = "detach") -> "results.DaemonRestarting":
+        """Let the daemon come back as the build on disk; calls that follow wait for it."""
+        answer: results.DaemonRestarting = self._caller.call("daemon.restart", {"mode": mode})
+        return answer
+
 
 class AgentMethods(Noun):
     """The agents that can be run."""

@@ -55,10 +55,11 @@ class Exit(TypedDict):
 
 
 class Cost(TypedDict):
-    """What a run cost. ``source``: reported by the agent, or calculated."""
+    """What a run cost. ``source``: reported by the agent, or calculated at ``price_version``."""
 
     usd: float
     source: str
+    price_version: str | None
     billing: str
 
 

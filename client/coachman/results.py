@@ -109,8 +109,12 @@ class RunPage(TypedDict):
 
 
 class RunResult(TypedDict, total=False):
-    """How a run ended and what it left. A record of an earlier version may lack members."""
+    """How a run ended and what it left, in this ``format`` of the record.
 
+    A record of an earlier version may lack members.
+    """
+
+    format: int
     run: Required[str]
     handle: Required[str]
     task: Required[str]
@@ -125,6 +129,7 @@ class RunResult(TypedDict, total=False):
     session: str | None
     session_counters: dict[str, float] | None
     parent: str | None
+    resumed_from: str | None
     outcome: Required[str]
     stop_reason: Required[str | None]
     error: Failure | None
@@ -171,7 +176,10 @@ class RunDetails(RunSummary):
 
 
 class WaitedRun(TypedDict):
-    """One run as ``run.wait`` found it; ``exit_code`` is there once it has ended."""
+    """One run as ``run.wait`` found it; ``exit_code`` is there once it has ended.
+
+    ``turn`` is the last that it began, ``turn_stop_reason`` how that ended, if it has.
+    """
 
     run: str
     handle: str
@@ -187,6 +195,8 @@ class WaitedRun(TypedDict):
     usage: dict[str, int] | None
     changes: Changes | None
     exit_code: NotRequired[int]
+    turn: NotRequired[int]
+    turn_stop_reason: NotRequired[str | None]
     next: list[list[str]]
 
 
@@ -456,6 +466,14 @@ class DaemonLeaving(TypedDict):
 
     mode: str
     going_on: list[str]
+
+
+class DaemonRestarting(TypedDict):
+    """The daemon is about to come back in place; until it does, its ``instance`` is this one."""
+
+    mode: str
+    going_on: list[str]
+    instance: str
 
 
 class Nothing(TypedDict):

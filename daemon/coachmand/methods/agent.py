@@ -1,11 +1,11 @@
 """``agent.*``: which agents there are, whether they are installed, what they want."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import trio
 from attrs import frozen
 
+from coachman import results
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
 
@@ -24,24 +24,17 @@ class ListParams:
     path: str | None = None
 
 
-@frozen
-class Listed:
-    """{name, title, installed, path, version, environment, credentials, …} each."""
-
-    agents: list[dict[str, Any]]
-
-
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
     @registry.method(
         "agent.list",
         params=ListParams,
-        result=Listed,
+        result=results.AgentPage,
         summary="Agents, and the names of the variables each wants.",
         errors=("NotFound",),
     )
-    async def list_(context: Context, params: ListParams) -> Listed:
+    async def list_(context: Context, params: ListParams) -> results.AgentPage:
         services = context.services
         named = {name: _adapter_name(services, name) for name in services.config.agents}
         all_agents = {**{name: name for name in services.adapters}, **named}
@@ -53,7 +46,7 @@ def register(registry: Registry) -> None:
         if params.path is not None:
             search["PATH"] = params.path
         rows = [(name, services.adapters[all_agents[name]], services, search) for name in wanted]
-        return Listed([await trio.to_thread.run_sync(_row, *row) for row in rows])
+        return {"agents": [await trio.to_thread.run_sync(_row, *row) for row in rows]}
 
 
 def _adapter_name(services: Services, name: str) -> str:
@@ -62,9 +55,9 @@ def _adapter_name(services: Services, name: str) -> str:
 
 def _row(
     name: str, adapter: Adapter, services: Services, search: Mapping[str, str]
-) -> dict[str, Any]:
+) -> results.Agent:
     spec = adapter.spec
-    row: dict[str, Any] = {
+    row: results.Agent = {
         "name": name,
         "adapter": spec.name,
         "title": spec.title,
@@ -87,5 +80,5 @@ def _row(
         program = find_program(name, adapter, services, search)
     except ExecutableError as error:
         return {**row, "installed": False, "note": str(error)}
-    shown = {"path": program.path, "version": program.version, "sha256": program.sha256}
-    return {**row, **shown}
+    row["path"], row["version"], row["sha256"] = program.path, program.version, program.sha256
+    return row

@@ -6,8 +6,10 @@ import time
 from collections import Counter
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
+from coachman import results
+from coachman.event_types import EVENT_TYPES
 from coachman.wire import (
     API_VERSIONS,
     MAX_EVENT_BYTES,
@@ -19,6 +21,7 @@ from coachman.wire import (
 from ..rpc import openrpc
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
+from ..upgrade import BuildError, check_build
 from .context import Context
 
 FEATURES = ("cursors", "permissions", "survives-daemon")
@@ -41,99 +44,22 @@ class HelloParams:
 
 
 @frozen
-class ServerInfo:
-    """The daemon's program."""
-
-    name: str
-    version: str
-    build: str
-
-
-@frozen
-class Hello:
-    """What the connection speaks from here on."""
-
-    api: int
-    server: ServerInfo
-    features: tuple[str, ...]
-    limits: dict[str, int]
-    instance: str
-    uid: int
-
-
-@frozen
-class Nothing:
-    """An empty result."""
-
-
-@frozen
-class Capacity:
-    """Runs that may be active at once, that are, and that wait for it."""
-
-    max_active: int
-    active: int
-    queued: int
-
-
-@frozen
-class StorageStatus:
-    """``state`` is ok or degraded; degraded, no run is started and ``reason`` says why."""
-
-    state: str
-    free_bytes: int
-    reason: str | None = None
-
-
-@frozen
-class BoundaryStatus:
-    """Whether sandboxes can be built here; where not, why and what to do."""
-
-    ok: bool
-    bwrap: dict[str, str] | None
-    cause: str | None
-    remedy: str | None
-
-
-@frozen
-class Status:
-    """The daemon at a glance. Times are milliseconds since 1970."""
-
-    version: str
-    build: str
-    instance: str
-    pid: int
-    uptime_s: float
-    started_at: int
-    socket: str
-    state_dir: str
-    runs: dict[str, int]
-    capacity: Capacity
-    storage: StorageStatus
-    boundary: BoundaryStatus
-
-
-@frozen
 class ShutdownParams:
     """``detach`` leaves every run to its keeper; ``drain`` waits for them; ``stop`` ends them."""
 
     mode: Literal["detach", "drain", "stop"] = "detach"
 
 
-@frozen
-class Shutdown:
-    """The daemon is leaving. ``going_on`` are the handles of the runs that live on."""
-
-    mode: str
-    going_on: tuple[str, ...] = field(factory=tuple)
-
-
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
     @registry.method(
-        "daemon.hello", params=HelloParams, result=Hello, summary="Agree on an API version."
+        "daemon.hello",
+        params=HelloParams,
+        result=results.DaemonHello,
+        summary="Agree on an API version.",
     )
-    def hello(context: Context, params: HelloParams) -> Hello:
+    def hello(context: Context, params: HelloParams) -> results.DaemonHello:
         spoken = [version for version in params.api if version in API_VERSIONS]
         if not spoken:
             known = ", ".join(map(str, API_VERSIONS))
@@ -141,45 +67,83 @@ def register(registry: Registry) -> None:
         if params.client is not None:
             context.client = {"name": params.client.name, "version": params.client.version}
         daemon = context.daemon
+        daemon.greeted()
         limits = {
             "request_line_bytes": MAX_REQUEST_LINE_BYTES,
             "requests_in_flight": MAX_REQUESTS_IN_FLIGHT,
             "event_bytes": MAX_EVENT_BYTES,
         }
-        server = ServerInfo("coachmand", daemon.version, daemon.build)
-        return Hello(max(spoken), server, FEATURES, limits, daemon.instance, os.getuid())
+        return {
+            "api": max(spoken),
+            "server": {"name": "coachmand", "version": daemon.version, "build": daemon.build},
+            "features": list(FEATURES),
+            "limits": limits,
+            "instance": daemon.instance,
+            "uid": os.getuid(),
+        }
 
-    @registry.method("daemon.ping", result=Nothing, summary="Answer at once.")
-    def ping(context: Context, params: Any) -> dict[str, Any]:
+    @registry.method("daemon.ping", result=results.Nothing, summary="Answer at once.")
+    def ping(context: Context, params: Any) -> results.Nothing:
         return {}
 
     @registry.method(
-        "daemon.status", result=Status, summary="Version, runs, capacity, storage, boundary."
+        "daemon.status",
+        result=results.DaemonStatus,
+        summary="Version, runs, capacity, storage, boundary.",
     )
-    def status(context: Context, params: Any) -> Status:
+    def status(context: Context, params: Any) -> results.DaemonStatus:
         return _status(context)
 
     @registry.method(
         "daemon.shutdown",
         params=ShutdownParams,
-        result=Shutdown,
+        result=results.DaemonLeaving,
         summary="End the daemon: its runs go on, are waited for, or are ended first.",
         action="shut down",
+        waits=True,
     )
-    async def shutdown(context: Context, params: ShutdownParams) -> Shutdown:
-        supervisor = context.supervisor
-        if params.mode != "detach":
-            await supervisor.settle(context.who() if params.mode == "stop" else None)
-        going_on = tuple(run.fixed.handle for run in supervisor.runs.values())
+    async def shutdown(context: Context, params: ShutdownParams) -> results.DaemonLeaving:
+        going_on = await _settled(context, params.mode)
         context.daemon.stop(params.mode)
-        return Shutdown(params.mode, going_on)
+        return {"mode": params.mode, "going_on": going_on}
 
-    @registry.method("rpc.discover", summary="The OpenRPC document of this API.")
+    @registry.method(
+        "daemon.restart",
+        params=ShutdownParams,
+        result=results.DaemonRestarting,
+        summary="Come back as the build on disk, in place: connections wait, none is refused.",
+        errors=("Conflict",),
+    )
+    async def restart(context: Context, params: ShutdownParams) -> results.DaemonRestarting:
+        try:
+            await check_build(context.services.environment)
+        except BuildError as error:
+            raise RpcError(
+                "Conflict",
+                f"cannot restart: the build on disk cannot start: {error}",
+                hint="the daemon that runs was left alone",
+            ) from error
+        going_on = await _settled(context, params.mode)
+        context.daemon.restart()
+        instance = context.daemon.instance
+        return {"mode": params.mode, "going_on": going_on, "instance": instance}
+
+    @registry.method(
+        "rpc.discover", result=dict[str, Any], summary="The OpenRPC document of this API."
+    )
     def discover(context: Context, params: Any) -> dict[str, Any]:
-        return openrpc.document(registry)
+        return openrpc.document(registry, EVENT_TYPES)
 
 
-def _status(context: Context) -> Status:
+async def _settled(context: Context, mode: str) -> list[str]:
+    """The handles of the runs that go on, once there are as few as ``mode`` wants."""
+    supervisor = context.supervisor
+    if mode != "detach":
+        await supervisor.settle(context.who() if mode == "stop" else None)
+    return [run.fixed.handle for run in supervisor.runs.values()]
+
+
+def _status(context: Context) -> results.DaemonStatus:
     daemon, services = context.daemon, context.services
     counts = Counter(run.view.state for run in context.supervisor.runs.values())
     admission, storage = services.admission, services.storage
@@ -188,21 +152,30 @@ def _status(context: Context) -> Status:
     shown = None
     if bwrap is not None:
         shown = {"path": bwrap.path, "version": bwrap.version, "source": bwrap.source}
-    return Status(
-        daemon.version,
-        daemon.build,
-        daemon.instance,
-        os.getpid(),
-        round(time.monotonic() - daemon.started_s, 3),
-        daemon.started_ms,
-        daemon.socket,
-        str(services.state.root),
-        {state: counts.get(state, 0) for state in RUN_STATES if state != "ended"},
-        Capacity(admission.limit, admission.active, admission.queued),
-        StorageStatus(
-            "ok" if storage.ok else "degraded",
-            shutil.disk_usage(services.state.root).free,
-            storage.reason,
-        ),
-        BoundaryStatus(boundary.probe.ok, shown, boundary.probe.cause, boundary.probe.remedy),
-    )
+    return {
+        "version": daemon.version,
+        "build": daemon.build,
+        "instance": daemon.instance,
+        "pid": os.getpid(),
+        "uptime_s": round(time.monotonic() - daemon.started_s, 3),
+        "started_at": daemon.started_ms,
+        "socket": daemon.socket,
+        "state_dir": str(services.state.root),
+        "runs": {state: counts.get(state, 0) for state in RUN_STATES if state != "ended"},
+        "capacity": {
+            "max_active": admission.limit,
+            "active": admission.active,
+            "queued": admission.queued,
+        },
+        "storage": {
+            "state": "ok" if storage.ok else "degraded",
+            "free_bytes": shutil.disk_usage(services.state.root).free,
+            "reason": storage.reason,
+        },
+        "boundary": {
+            "ok": boundary.probe.ok,
+            "bwrap": shown,
+            "cause": boundary.probe.cause,
+            "remedy": boundary.probe.remedy,
+        },
+    }

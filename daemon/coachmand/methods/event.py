@@ -1,9 +1,9 @@
 """``event.*``: subscriptions and pages over a run's journal."""
 
-from typing import Any
-
 import trio
 from attrs import frozen
+
+from coachman import results
 
 from ..evidence.rundir import RunDirectory
 from ..journal import vocabulary as v
@@ -31,29 +31,10 @@ class SubscribeParams:
 
 
 @frozen
-class Subscribed:
-    """Events follow as ``event.event`` notifications, ``event.end`` closes them.
-
-    Its reason is ``run_ended``, or ``interrupted``: there is more after its cursor, or
-    ``given_up``: the disk refused the journal, and a later daemon goes on with the run.
-    """
-
-    subscription: str
-    cursor: str
-
-
-@frozen
 class UnsubscribeParams:
     """The subscription to end."""
 
     subscription: str
-
-
-@frozen
-class Unsubscribed:
-    """``ended`` is False where there was none of that name (any more)."""
-
-    ended: bool
 
 
 @frozen
@@ -68,53 +49,44 @@ class ReadParams:
     dir: str | None = None
 
 
-@frozen
-class Page:
-    """``ended``: there will be no more beyond ``head``, which is the journal's last seq."""
-
-    events: list[dict[str, Any]]
-    cursor: str
-    ended: bool
-    head: int
-
-
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
     @registry.method(
         "event.subscribe",
         params=SubscribeParams,
-        result=Subscribed,
+        result=results.Subscribed,
         summary="Follow a run's events, from however far back, until it ends.",
         errors=("NotFound",),
     )
-    async def subscribe(context: Context, params: SubscribeParams) -> Subscribed:
+    async def subscribe(context: Context, params: SubscribeParams) -> results.Subscribed:
         run, cursor = await _open(context, params)
         name = context.new_subscription()
         scope = context.subscriptions[name] = trio.CancelScope()
         context.peer.nursery.start_soon(_pump, context, name, run, cursor, params.types, scope)
-        return Subscribed(name, encode_cursor(run, cursor.seq))
+        return {"subscription": name, "cursor": encode_cursor(run, cursor.seq)}
 
     @registry.method(
         "event.unsubscribe",
         params=UnsubscribeParams,
-        result=Unsubscribed,
+        result=results.Unsubscribed,
         summary="End a subscription of this connection.",
     )
-    def unsubscribe(context: Context, params: UnsubscribeParams) -> Unsubscribed:
+    def unsubscribe(context: Context, params: UnsubscribeParams) -> results.Unsubscribed:
         scope = context.subscriptions.pop(params.subscription, None)
         if scope is not None:
             scope.cancel()
-        return Unsubscribed(scope is not None)
+        return {"ended": scope is not None}
 
     @registry.method(
         "event.read",
         params=ReadParams,
-        result=Page,
+        result=results.EventPage,
         summary="A page of a run's events; a long poll for clients without subscriptions.",
+        waits=True,
         errors=("NotFound",),
     )
-    async def read(context: Context, params: ReadParams) -> Page:
+    async def read(context: Context, params: ReadParams) -> results.EventPage:
         run, cursor = await _open(context, params)
         limit = max(1, min(params.limit, MAX_PAGE))
         lines: list[Line] = []
@@ -126,8 +98,12 @@ def register(registry: Registry) -> None:
         lines = lines[:limit]
         head, ended = _head(context, run, cursor)
         seq = lines[-1].seq if lines else params_seq(params)
-        events = [decode(line.data) for line in lines]
-        return Page(events, encode_cursor(run, seq), ended and seq >= head, head)
+        return {
+            "events": [results.Event(decode(line.data)) for line in lines],
+            "cursor": encode_cursor(run, seq),
+            "ended": ended and seq >= head,
+            "head": head,
+        }
 
 
 def params_seq(params: SubscribeParams | ReadParams) -> int:

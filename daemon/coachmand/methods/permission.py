@@ -4,6 +4,8 @@ from typing import Any
 
 from attrs import frozen
 
+from coachman import results
+
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from ..runs import inbox
@@ -23,13 +25,6 @@ class ListParams:
 
 
 @frozen
-class Listed:
-    """{run, handle, task, agent, request, state, question, tool, options, deadline, …} each."""
-
-    permissions: list[dict[str, Any]]
-
-
-@frozen
 class AnswerParams:
     """One of ``option`` (an id that was offered) and ``kind`` (allow, deny, always, or in full)."""
 
@@ -41,45 +36,35 @@ class AnswerParams:
     dir: str | None = None
 
 
-@frozen
-class Answered:
-    """What was chosen."""
-
-    request: str
-    run: str
-    option: str
-    kind: str
-
-
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
     @registry.method(
         "permission.list",
         params=ListParams,
-        result=Listed,
+        result=results.PermissionPage,
         summary="Questions that wait for someone, oldest first.",
         errors=("NotFound",),
     )
-    async def list_(context: Context, params: ListParams) -> Listed:
+    async def list_(context: Context, params: ListParams) -> results.PermissionPage:
         supervisor = context.supervisor
         runs = list(supervisor.runs)
         if params.run is not None:
             runs = [await context.run(params.run, params.dir)]
-        found: list[dict[str, Any]] = []
+        found: list[results.Permission] = []
         for run in runs:
             record, view = await supervisor.record_of(run), await supervisor.view_of(run)
             found += _rows(record, view, pending_only=params.pending)
-        return Listed(sorted(found, key=lambda row: row.get("requested_at") or 0))
+        return {"permissions": sorted(found, key=lambda row: row.get("requested_at") or 0)}
 
     @registry.method(
         "permission.answer",
         params=AnswerParams,
-        result=Answered,
+        result=results.Answered,
         summary="Answer a question; the first answer wins.",
         errors=("NotFound", "Conflict"),
     )
-    async def answer(context: Context, params: AnswerParams) -> Answered:
+    async def answer(context: Context, params: AnswerParams) -> results.Answered:
         if (params.option is None) == (params.kind is None):
             raise RpcError("InvalidParams", "cannot answer: name either an option or a kind")
         run = await _run_that_asks(context, params)
@@ -90,13 +75,19 @@ def register(registry: Registry) -> None:
             )
         )
         chosen = await reply.wait()
-        return Answered(params.request, run.fixed.run, chosen["id"], chosen["kind"])
+        return {
+            "request": params.request,
+            "run": run.fixed.run,
+            "option": chosen["id"],
+            "kind": chosen["kind"],
+        }
 
 
-def _rows(record: Record, view: View, *, pending_only: bool) -> list[dict[str, Any]]:
+def _rows(record: Record, view: View, *, pending_only: bool) -> list[results.Permission]:
     names = {"run": record.run, "handle": record.handle, "task": record.task}
     of = {**names, "agent": record.agent}
-    rows: list[dict[str, Any]] = [
+    # Members of a question that nobody asked (any more) are missing, which no literal can say.
+    rows: list[Any] = [
         {**of, "state": "pending", "resolved": None, **asked.public()}
         for asked in view.pending.values()
     ]

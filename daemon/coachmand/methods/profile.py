@@ -5,6 +5,7 @@ from typing import Any
 import trio
 from attrs import frozen
 
+from coachman import results
 from coachman_sandbox import bubblewrap, profiles
 from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.policy import AgentAccess, PolicyError
@@ -16,13 +17,6 @@ from .context import Context
 
 
 @frozen
-class Listed:
-    """{name, facts} each."""
-
-    profiles: list[dict[str, Any]]
-
-
-@frozen
 class ExplainParams:
     """A profile, and the agent whose program is to be shown in it."""
 
@@ -30,39 +24,32 @@ class ExplainParams:
     agent: str | None = None
 
 
-@frozen
-class Explained:
-    """The eight facts, and the policy as it is compiled: mounts, names of variables, arguments."""
-
-    profile: str
-    facts: dict[str, str]
-    policy: dict[str, Any]
-
-
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
-    @registry.method("profile.list", result=Listed, summary="The profiles of this version.")
-    def list_(context: Context, params: Any) -> Listed:
-        return Listed(
-            [{"name": name, "facts": dict(p.facts)} for name, p in profiles.PROFILES.items()]
-        )
+    @registry.method(
+        "profile.list", result=results.ProfilePage, summary="The profiles of this version."
+    )
+    def list_(context: Context, params: Any) -> results.ProfilePage:
+        known = profiles.PROFILES.items()
+        return {"profiles": [{"name": name, "facts": dict(p.facts)} for name, p in known]}
 
     @registry.method(
         "profile.explain",
         params=ExplainParams,
-        result=Explained,
+        result=results.ProfileExplained,
         summary="A profile as facts and as the compiled policy.",
         errors=("NotFound",),
     )
-    async def explain(context: Context, params: ExplainParams) -> Explained:
+    async def explain(context: Context, params: ExplainParams) -> results.ProfileExplained:
         try:
             facts = profiles.explain(params.profile)
         except PolicyError as error:
             raise RpcError("NotFound", str(error)) from error
         access = await trio.to_thread.run_sync(_access, context, params.agent)
         policy = profiles.preview(params.profile, access, context.services.boundary.host)
-        return Explained(params.profile, facts, bubblewrap.describe(policy))
+        compiled = bubblewrap.describe(policy)
+        return {"profile": params.profile, "facts": facts, "policy": compiled}
 
 
 def _access(context: Context, agent: str | None) -> AgentAccess:

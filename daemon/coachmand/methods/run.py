@@ -1,10 +1,12 @@
 """``run.*``: start, look at, wait for and end runs."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import trio
 from attrs import asdict, evolve, field, frozen
 
+from coachman import records, results
 from coachman.wire import LIST_ROWS, LOG_LINES
 
 from ..evidence.rundir import RunDirectory
@@ -24,42 +26,6 @@ from .context import Context
 DIFF_BYTES = 256 * 1024
 MAX_DIFF_BYTES = 4 * 1024 * 1024
 MAX_FILES = 1000
-
-
-@frozen
-class Effective:
-    """What was decided for the run, defaults filled in."""
-
-    agent: str
-    model: str | None
-    effort: str | None
-    profile: str
-    permissions: str
-    network: str
-    agent_version: str | None
-    executable: str | None
-
-
-@frozen
-class Started:
-    """A run that was accepted. ``deadlines`` are milliseconds since 1970."""
-
-    run: str
-    handle: str
-    task: str
-    state: str
-    new: bool
-    worktree: str
-    evidence_dir: str
-    effective: Effective
-    deadlines: dict[str, int]
-    base: str
-    continuing: int
-    uncommitted_left_out: int
-    policy_digest: str
-    warnings: tuple[str, ...] = ()
-    dry_run: bool = False
-    resumed_from: str | None = None
 
 
 @frozen
@@ -88,15 +54,6 @@ class ListParams:
 
 
 @frozen
-class Listed:
-    """``older`` counts the runs that ended more than 12 h ago, where that is why they are out."""
-
-    runs: list[dict[str, Any]]
-    older: int
-    next_cursor: str | None = None
-
-
-@frozen
 class WaitParams:
     """``attention`` is met by an open question as well as by the end."""
 
@@ -105,14 +62,6 @@ class WaitParams:
     any: bool = False
     timeout_s: float | None = None
     dir: str | None = None
-
-
-@frozen
-class Waited:
-    """``met``: ended, attention, turn or timeout."""
-
-    met: str
-    runs: list[dict[str, Any]]
 
 
 @frozen
@@ -129,19 +78,6 @@ class DiffParams:
 
 
 @frozen
-class Diff:
-    """A patch that `git apply --index` takes; ``patch_b64`` where it is not UTF-8 text."""
-
-    source: str
-    target: str
-    files: list[dict[str, Any]]
-    patch: str | None = None
-    patch_b64: str | None = None
-    truncated: bool = False
-    next_offset: int | None = None
-
-
-@frozen
 class LogParams:
     """The last ``lines`` of the transcript, or those before ``cursor``."""
 
@@ -152,27 +88,11 @@ class LogParams:
 
 
 @frozen
-class Log:
-    """A run as text: {seq, ts, kind, text} each."""
-
-    lines: list[dict[str, Any]]
-    truncated: bool
-    next_cursor: int | None = None
-
-
-@frozen
 class CancelParams:
     """Runs to end now."""
 
     runs: tuple[str, ...]
     dir: str | None = None
-
-
-@frozen
-class Cancelled:
-    """What was found: {run, handle, state, already} each."""
-
-    runs: list[dict[str, Any]]
 
 
 def register(registry: Registry) -> None:
@@ -182,135 +102,155 @@ def register(registry: Registry) -> None:
     @registry.method(
         "run.start",
         params=StartRequest,
-        result=Started,
+        result=results.RunStarted,
         summary="Start a run of an agent in a task's worktree.",
         errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
     )
-    async def start(context: Context, params: StartRequest) -> Started:
+    async def start(context: Context, params: StartRequest) -> results.RunStarted:
         record, new = await context.supervisor.start(params)
         return _started(context, record, new, params.dry_run)
 
     @registry.method(
         "run.resume",
         params=ResumeRequest,
-        result=Started,
+        result=results.RunStarted,
         summary="Start a run that goes on in the session of one that has ended.",
         errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
     )
-    async def resume(context: Context, params: ResumeRequest) -> Started:
+    async def resume(context: Context, params: ResumeRequest) -> results.RunStarted:
         run = await context.run(params.run, params.dir)
         record, new = await context.supervisor.resume(evolve(params, run=run, dir=None))
         return _started(context, record, new, dry_run=False)
 
-    @registry.method("run.list", params=ListParams, result=Listed, summary="Runs, newest first.")
-    async def list_(context: Context, params: ListParams) -> Listed:
-        runs, older, cursor = await list_runs(context.supervisor, Filter(**asdict(params)))
-        return Listed(runs, older, cursor)
+    @registry.method(
+        "run.list", params=ListParams, result=results.RunPage, summary="Runs, newest first."
+    )
+    async def list_(context: Context, params: ListParams) -> results.RunPage:
+        rows: Any
+        rows, older, cursor = await list_runs(context.supervisor, Filter(**asdict(params)))
+        return {"runs": rows, "older": older, "next_cursor": cursor}
 
     @registry.method(
         "run.get",
         params=RunParams,
+        result=results.RunDetails,
         summary="Everything about one run.",
         errors=("NotFound",),
     )
-    async def get(context: Context, params: RunParams) -> dict[str, Any]:
-        return await _get(context, await context.run(params.run, params.dir))
+    async def get(context: Context, params: RunParams) -> results.RunDetails:
+        found: results.RunDetails = await _get(context, await context.run(params.run, params.dir))
+        return found
 
     @registry.method(
         "run.result",
         params=RunParams,
+        result=results.RunResult,
         summary="What came of a run that has ended.",
         errors=("NotFound", "Conflict"),
     )
-    async def result(context: Context, params: RunParams) -> dict[str, Any]:
+    async def result(context: Context, params: RunParams) -> results.RunResult:
         run = await context.run(params.run, params.dir)
-        return await _result(context, run)
+        found: results.RunResult = await _result(context, run)
+        return found
 
     @registry.method(
         "run.wait",
         params=WaitParams,
-        result=Waited,
+        result=results.Waited,
         summary="Wait until runs have ended or need someone.",
         waits=True,
         errors=("NotFound",),
     )
-    async def wait(context: Context, params: WaitParams) -> Waited:
+    async def wait(context: Context, params: WaitParams) -> results.Waited:
         runs = [await context.run(reference, params.dir) for reference in params.runs]
+        met: Any
+        rows: Any
         met, rows = await waiting.wait(
             context.supervisor, runs, params.until, any_of=params.any, timeout_s=params.timeout_s
         )
-        return Waited(met, rows)
+        return {"met": met, "runs": rows}
 
     @registry.method(
         "run.diff",
         params=DiffParams,
-        result=Diff,
+        result=results.Diff,
         summary="What a run or a task changed, as a patch.",
         errors=("NotFound", "Conflict"),
     )
-    async def diff(context: Context, params: DiffParams) -> Diff:
+    async def diff(context: Context, params: DiffParams) -> results.Diff:
         return await _diff(context, params)
 
     @registry.method(
         "run.log",
         params=LogParams,
-        result=Log,
+        result=results.Log,
         summary="A run's transcript: merged text, one line a tool.",
         errors=("NotFound",),
     )
-    async def log(context: Context, params: LogParams) -> Log:
+    async def log(context: Context, params: LogParams) -> results.Log:
         run = await context.run(params.run, params.dir)
         path = RunDirectory(context.services.state.run(run)).journal
         found = await trio.to_thread.run_sync(transcript, path)
         before = len(found) if params.cursor is None else max(0, min(params.cursor, len(found)))
         first = max(0, before - max(1, params.lines))
-        return Log(found[first:before], first > 0, first or None)
+        shown = [_line(entry) for entry in found[first:before]]
+        return {"lines": shown, "truncated": first > 0, "next_cursor": first or None}
 
     @registry.method(
         "run.cancel",
         params=CancelParams,
-        result=Cancelled,
+        result=results.Cancelled,
         summary="End runs now; ended ones stay as they are.",
         errors=("NotFound",),
     )
-    async def cancel(context: Context, params: CancelParams) -> Cancelled:
+    async def cancel(context: Context, params: CancelParams) -> results.Cancelled:
         runs = [await context.run(reference, params.dir) for reference in params.runs]
-        return Cancelled([await _cancel(context, run) for run in runs])
+        return {"runs": [await _cancel(context, run) for run in runs]}
 
 
-def _started(context: Context, record: Record, new: bool, dry_run: bool) -> Started:
+def _line(entry: Mapping[str, Any]) -> results.LogLine:
+    return {
+        "seq": entry["seq"],
+        "ts": entry["ts"],
+        "kind": entry["kind"],
+        "text": entry["text"],
+    }
+
+
+def _started(context: Context, record: Record, new: bool, dry_run: bool) -> results.RunStarted:
     living = context.supervisor.runs.get(record.run)
     executable = record.executable
-    return Started(
-        run=record.run,
-        handle=record.handle,
-        task=record.task,
-        state=living.view.state if living else "ended" if not dry_run else "queued",
-        new=new,
-        worktree=record.worktree,
-        evidence_dir=str(context.services.state.run(record.run)),
-        effective=Effective(
-            record.agent,
-            record.model,
-            record.effort,
-            record.profile,
-            record.permissions,
-            record.network,
-            executable.version if executable else None,
-            executable.path if executable else None,
-        ),
-        deadlines={"wall": record.wall.epoch_ms},
-        base=record.repository.base,
-        continuing=record.continuing,
-        uncommitted_left_out=record.repository.uncommitted,
-        policy_digest=record.policy_digest,
-        warnings=record.warnings,
-        dry_run=dry_run,
-        resumed_from=record.resumed_from,
-    )
+    mode: Any = record.permissions
+    return {
+        "run": record.run,
+        "handle": record.handle,
+        "task": record.task,
+        "state": living.view.state if living else "ended" if not dry_run else "queued",
+        "new": new,
+        "worktree": record.worktree,
+        "evidence_dir": str(context.services.state.run(record.run)),
+        "effective": {
+            "agent": record.agent,
+            "model": record.model,
+            "effort": record.effort,
+            "profile": record.profile,
+            "permissions": mode,
+            "network": record.network,
+            "agent_version": executable.version if executable else None,
+            "executable": executable.path if executable else None,
+        },
+        "deadlines": {"wall": record.wall.epoch_ms},
+        "base": record.repository.base,
+        "continuing": record.continuing,
+        "uncommitted_left_out": record.repository.uncommitted,
+        "policy_digest": record.policy_digest,
+        "warnings": list(record.warnings),
+        "dry_run": dry_run,
+        "resumed_from": record.resumed_from,
+    }
 
 
-async def _get(context: Context, run: str) -> dict[str, Any]:
+async def _get(context: Context, run: str) -> Any:
     record = await context.supervisor.record_of(run)
     directory = RunDirectory(context.services.state.run(run))
     living = context.supervisor.runs.get(run)
@@ -319,13 +259,13 @@ async def _get(context: Context, run: str) -> dict[str, Any]:
         summary, session = summary_of(record, living.view), living.view.session
     else:
         summary, session = (result or {}).get("summary", {}), (result or {}).get("session")
-    request = record.as_json()
     prompt = await trio.to_thread.run_sync(directory.read_prompt, 1)
     return {
         **summary,
         "session": session,
         "prompt": prompt[:8192],
-        "request": request,
+        "request": record.as_json(),
+        "attempts": living.view.attempt if living else (result or {}).get("attempts", 0),
         "worktree": record.worktree,
         "evidence_dir": str(directory.path),
         "deadlines": {"wall": record.wall.epoch_ms},
@@ -334,7 +274,7 @@ async def _get(context: Context, run: str) -> dict[str, Any]:
     }
 
 
-async def _result(context: Context, run: str) -> dict[str, Any]:
+async def _result(context: Context, run: str) -> Any:
     living = context.supervisor.runs.get(run)
     directory = RunDirectory(context.services.state.run(run))
     found = await trio.to_thread.run_sync(directory.read_result)
@@ -351,7 +291,7 @@ async def _result(context: Context, run: str) -> dict[str, Any]:
     return {**found, "final_path": str(directory.final)}
 
 
-async def _diff(context: Context, params: DiffParams) -> Diff:
+async def _diff(context: Context, params: DiffParams) -> results.Diff:
     workers = context.services.workers
     if (params.run is None) == (params.task is None):
         raise RpcError("InvalidParams", "cannot diff: name either a run or a task")
@@ -360,21 +300,34 @@ async def _diff(context: Context, params: DiffParams) -> Diff:
     try:
         old, new = await diffs.compared(context.supervisor, run, whole_task=params.task is not None)
         files = await workers.diff_names(common, old, new)
-        shown = [asdict(change) for change in files[:MAX_FILES]]
+        shown: list[Any] = [asdict(change) for change in files[:MAX_FILES]]
         if params.stat or params.names:
-            return Diff(old, new, shown)
+            return _patch(old, new, shown, diffs.Page(None, None, False, None))
         patch = await workers.diff(common, old, new)
     except RepoError as error:
         raise RpcError("NotFound", error.message, hint=error.hint) from error
     page = diffs.page(patch, params.offset, min(params.limit, MAX_DIFF_BYTES))
-    return Diff(old, new, shown, page.text, page.encoded, page.more, page.next_offset)
+    return _patch(old, new, shown, page)
 
 
-async def _cancel(context: Context, run: str) -> dict[str, Any]:
+def _patch(old: str, new: str, files: list[records.FileChange], page: diffs.Page) -> results.Diff:
+    return {
+        "source": old,
+        "target": new,
+        "files": files,
+        "patch": page.text,
+        "patch_b64": page.encoded,
+        "truncated": page.more,
+        "next_offset": page.next_offset,
+    }
+
+
+async def _cancel(context: Context, run: str) -> results.CancelledRun:
     living = context.supervisor.runs.get(run)
     if living is None or living.view.state == "ended":
         return {"run": run, "handle": run[-5:], "state": "ended", "already": True}
     reply = inbox.Reply()
     living.post(inbox.CancelAsked(context.who(), reply))
     answer = await reply.wait()
-    return {"run": run, "handle": run[-5:], "state": living.view.state, **answer}
+    state, already = living.view.state, answer["already"]
+    return {"run": run, "handle": run[-5:], "state": state, "already": already}

@@ -1,9 +1,9 @@
 """``task.*``: worktrees with a name, a base and the runs that worked in them."""
 
-from typing import Any
-
 import trio
 from attrs import frozen
+
+from coachman import results
 
 from ..evidence.state import repo_key
 from ..repos.errors import RepoError
@@ -21,13 +21,6 @@ class ListParams:
 
 
 @frozen
-class Listed:
-    """{task, repo, worktree, base, created_at, runs, holder} each."""
-
-    tasks: list[dict[str, Any]]
-
-
-@frozen
 class GetParams:
     """A task by name, of the repository around ``dir`` where several have one."""
 
@@ -39,15 +32,22 @@ def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
     @registry.method(
-        "task.list", params=ListParams, result=Listed, summary="Tasks and who works in them."
+        "task.list",
+        params=ListParams,
+        result=results.TaskPage,
+        summary="Tasks and who works in them.",
     )
-    async def list_(context: Context, params: ListParams) -> Listed:
-        return Listed([_shown(context, task) for task in await _tasks(context, params.dir)])
+    async def list_(context: Context, params: ListParams) -> results.TaskPage:
+        return {"tasks": [_shown(context, task) for task in await _tasks(context, params.dir)]}
 
     @registry.method(
-        "task.get", params=GetParams, summary="One task and its runs.", errors=("NotFound",)
+        "task.get",
+        params=GetParams,
+        result=results.Task,
+        summary="One task and its runs.",
+        errors=("NotFound",),
     )
-    async def get(context: Context, params: GetParams) -> dict[str, Any]:
+    async def get(context: Context, params: GetParams) -> results.Task:
         found = [t for t in await _tasks(context, params.dir) if t.name == params.task]
         if not found:
             raise RpcError(
@@ -72,7 +72,17 @@ async def _tasks(context: Context, directory: str | None) -> list[Task]:
     return await trio.to_thread.run_sync(lambda: list(store.all(repo)))
 
 
-def _shown(context: Context, task: Task) -> dict[str, Any]:
+def _shown(context: Context, task: Task) -> results.Task:
     holder = context.supervisor.holder(task.repo, task.name)
-    record = task.as_json()
-    return {"task": record.pop("name"), **record, "holder": holder}
+    return {
+        "task": task.name,
+        "repo": task.repo,
+        "common_dir": task.common_dir,
+        "toplevel": task.toplevel,
+        "worktree": task.worktree,
+        "base": task.base,
+        "created_at": task.created_at,
+        "admin": task.admin,
+        "runs": list(task.runs),
+        "holder": holder,
+    }

@@ -13,6 +13,7 @@ from .supervisor import Supervisor
 from .view import View
 
 Row = dict[str, Any]
+_SUMMARY = ("run", "handle", "task", "state", "outcome", "stop_reason", "error", "now", "changes")
 
 
 async def wait(
@@ -56,9 +57,8 @@ async def _row(supervisor: Supervisor, run: str, until: str, turn_before: int) -
         met = "attention"
     elif until == "turn" and _is_through(living.fixed.keep, view, turn_before):
         met = "turn"
-    keys = ("run", "handle", "task", "state", "outcome", "stop_reason", "now", "changes")
     return {
-        **{key: summary[key] for key in keys},
+        **{key: summary[key] for key in _SUMMARY},
         "met": met,
         "turn": view.turn,
         "turn_stop_reason": view.turn_stop_reason if view.turn_over else None,
@@ -78,6 +78,7 @@ def _ended(result: Row) -> Row:
         "met": "ended",
         "attention": None,
         "now": None,
+        "seconds_since_event": None,
         "exit_code": exit_of_result(result["outcome"], result["stop_reason"]),
         "next": [["coachman", "result", handle], ["coachman", "diff", handle]],
     }
@@ -85,9 +86,11 @@ def _ended(result: Row) -> Row:
 
 def _unknown(run: str) -> Row:
     """A run whose files cannot be read: waiting for it is over, and nobody can say how it ended."""
-    unknown = {"state": "unknown", "met": "ended", "outcome": "lost", "stop_reason": "unreadable"}
+    found = {"state": "unknown", "met": "ended", "outcome": "lost", "stop_reason": "unreadable"}
     error = {"message": "this run's files cannot be read; the daemon's log says why"}
-    return {"run": run, "handle": run[-5:], **unknown, "error": error, "exit_code": EXIT_LOST}
+    names = (*_SUMMARY, "attention", "seconds_since_event", "usage")
+    known = {"run": run, "handle": run[-5:], **found, "error": error, "exit_code": EXIT_LOST}
+    return {**dict.fromkeys(names), **known, "next": [["coachman", "daemon", "logs"]]}
 
 
 def _is_through(keep: bool, view: View, turn_before: int) -> bool:

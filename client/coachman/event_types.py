@@ -1,0 +1,338 @@
+"""The members of each type of event, for type checkers, readers and the OpenRPC document.
+
+Every event has the members of `Envelope`, and beside them those of its own type. A line of
+more than 256 KiB is cut and says so in ``cut``; where even that is too long, its own members
+are left out. Later versions add types and members: readers pass over what they do not know.
+"""
+
+from typing import Any, NotRequired, TypedDict
+
+from .records import Changes, Commits, Cost, Failure, Option
+
+
+class Envelope(TypedDict):
+    """What every event has. ``n`` numbers what an attempt's conversation said, ``ts`` is ms."""
+
+    type: str
+    seq: int
+    ts: int
+    run: str
+    attempt: NotRequired[int]
+    turn: NotRequired[int]
+    session: NotRequired[str]
+    n: NotRequired[int]
+    cut: NotRequired[dict[str, Any]]
+
+
+_FromTo = TypedDict("_FromTo", {"from": str, "to": str})
+
+
+class By(TypedDict, total=False):
+    """Who decided something: a client, the policy, a deadline, a cancel, or the agent itself."""
+
+    resolver: str
+    client: str | None
+    pid: int
+    uid: int
+    user: str
+    mode: str
+
+
+class RunState(_FromTo):
+    """A state followed another."""
+
+    reason: str | None
+    by: NotRequired[By]
+    error: NotRequired[str]
+    until: NotRequired[dict[str, Any]]
+
+
+class RunQueued(TypedDict):
+    """The run was accepted."""
+
+    policy_digest: str
+
+
+class RunStarted(TypedDict):
+    """The agent's process is there."""
+
+    policy_digest: str
+    agent_version: str | None
+    keeper_pid: int | None
+
+
+class RunRecovered(TypedDict):
+    """A daemon found the run alive and goes on; ``cut_bytes`` of a torn line were dropped."""
+
+    state: str
+    resumed_after: int
+    cut_bytes: int
+    generation: int
+
+
+class RunClosing(TypedDict):
+    """The run ends once it has nothing more to do."""
+
+    by: By
+
+
+class AgentExit(TypedDict):
+    """How the agent ended."""
+
+    code: int | None
+    signal: int | None
+
+
+class RunEnded(TypedDict):
+    """The outcome; this line decides."""
+
+    outcome: str
+    stop_reason: str | None
+    error: Failure | None
+    exit: AgentExit
+    usage: dict[str, int] | None
+    cost: Cost | None
+    changes: Changes
+    commits: Commits
+    final_message: str
+    final_message_truncated: bool
+
+
+class AttemptStarted(TypedDict):
+    """One life of the agent's process begins; ``start`` is the commit that it starts from."""
+
+    why: str
+    admin: str
+    subfolder: str
+    start: str | None
+
+
+class AttemptEnded(TypedDict):
+    """It is over; ``exit`` is its keeper's record, or says why there is none."""
+
+    exit: dict[str, Any] | None
+
+
+class TurnStarted(TypedDict):
+    """The agent has a prompt: the ``prompt``th of this run."""
+
+    prompt: NotRequired[int]
+    title: NotRequired[str]
+
+
+class TurnEnded(TypedDict):
+    """The agent's terminal record for a prompt."""
+
+    stop_reason: str
+    error: NotRequired[Failure]
+
+
+class TurnInterrupted(TypedDict):
+    """Somebody ends the turn before the agent does."""
+
+    by: By
+
+
+class TurnRecorded(TypedDict):
+    """The tree at a turn's end was recorded, or a warning says why not."""
+
+    changes: Changes
+    commits: Commits
+    warnings: NotRequired[list[str]]
+
+
+class PromptQueued(TypedDict):
+    """A prompt waits for its turn; ``first``: before all others."""
+
+    prompt: int
+    title: str
+    by: By
+    first: NotRequired[bool]
+
+
+class PromptDropped(TypedDict):
+    """A prompt will not be given to the agent."""
+
+    prompt: int
+    title: str
+    why: str
+
+
+class AgentInput(TypedDict):
+    """What the conversation was told, at which offset of the agent's output; replay needs it.
+
+    ``kind`` is start, prompt, answer, cancel, timer or finish, each with members of its own.
+    """
+
+    kind: str
+    at: int
+    prompt: NotRequired[int]
+    prompt_turn: NotRequired[int]
+    request: NotRequired[str]
+    option: NotRequired[str | None]
+    option_kind: NotRequired[str | None]
+    outcome: NotRequired[str]
+    by: NotRequired[By]
+    message: NotRequired[str]
+    of_turn: NotRequired[int]
+    name: NotRequired[str]
+    exit_code: NotRequired[int | None]
+    signal: NotRequired[int | None]
+    epilogue: NotRequired[bool]
+
+
+class AgentSession(TypedDict):
+    """The agent named its session, which is this event's ``session``."""
+
+    agent_version: str | None
+
+
+class Chunk(TypedDict):
+    """A piece of a text; pieces of one message share its ``message_id`` where the agent has one."""
+
+    text: str
+    message_id: NotRequired[str]
+
+
+class ToolCall(TypedDict):
+    """A tool is used. ``content`` is what it shows besides its output."""
+
+    tool_call_id: str
+    kind: str
+    title: str
+    status: str
+    name: NotRequired[str]
+    input: NotRequired[Any]
+    output: NotRequired[Any]
+    locations: NotRequired[list[Any]]
+    content: NotRequired[list[Any]]
+
+
+class ToolCallUpdate(TypedDict):
+    """What changed about a tool call; the other members stand as they were."""
+
+    tool_call_id: str
+    kind: NotRequired[str]
+    title: NotRequired[str]
+    status: NotRequired[str]
+    name: NotRequired[str]
+    input: NotRequired[Any]
+    output: NotRequired[Any]
+    locations: NotRequired[list[Any]]
+    content: NotRequired[list[Any]]
+
+
+class AgentPlan(TypedDict):
+    """What the agent means to do, in its own terms."""
+
+    entries: list[Any]
+
+
+class AgentStatus(TypedDict):
+    """The agent's phase: thinking, working, waiting or done."""
+
+    phase: str
+    label: NotRequired[str]
+
+
+class AgentCommands(TypedDict):
+    """The commands that the agent offers, in its own terms."""
+
+    commands: list[Any]
+
+
+class AgentNotice(TypedDict):
+    """A remark of the agent, or of its conversation, about itself."""
+
+    text: str
+    severity: NotRequired[str]
+
+
+class AgentNoise(TypedDict):
+    """Output that was not protocol: its first line, and how much there was."""
+
+    bytes: int
+    text: NotRequired[str]
+    lines: NotRequired[int]
+
+
+class AgentUnknown(TypedDict):
+    """Protocol that this version does not know, as it came."""
+
+    raw: Any
+
+
+class PermissionRequested(TypedDict):
+    """The agent asks; ``deadline`` is when it is denied, where somebody is waited for."""
+
+    request: str
+    tool: dict[str, Any]
+    question: str
+    options: list[Option]
+    deadline: NotRequired[int]
+    deadline_boottime_s: NotRequired[float]
+    deadline_boot: NotRequired[str]
+
+
+class PermissionResolved(TypedDict):
+    """The one answer; ``option`` null: nothing was chosen, and ``outcome`` says why."""
+
+    request: str
+    option: str | None
+    kind: NotRequired[str | None]
+    outcome: str
+    by: By
+    message: NotRequired[str]
+
+
+class UsageUpdated(TypedDict):
+    """Tokens of this run so far; its cost where the agent tells one."""
+
+    usage: dict[str, int]
+    cost_usd: float | None
+    model: NotRequired[str]
+    provider: NotRequired[str]
+    session_counters: NotRequired[dict[str, float]]
+
+
+class DeadlineExpired(TypedDict):
+    """A deadline was reached and enforced."""
+
+    which: str
+    request: NotRequired[str]
+
+
+EVENT_TYPES: dict[str, type] = {
+    "run.state": RunState,
+    "run.queued": RunQueued,
+    "run.started": RunStarted,
+    "run.recovered": RunRecovered,
+    "run.closing": RunClosing,
+    "run.ended": RunEnded,
+    "attempt.started": AttemptStarted,
+    "attempt.ended": AttemptEnded,
+    "turn.started": TurnStarted,
+    "turn.interrupted": TurnInterrupted,
+    "turn.ended": TurnEnded,
+    "turn.recorded": TurnRecorded,
+    "prompt.queued": PromptQueued,
+    "prompt.dropped": PromptDropped,
+    "agent.input": AgentInput,
+    "agent.session": AgentSession,
+    "agent.message_chunk": Chunk,
+    "agent.thought_chunk": Chunk,
+    "user.message_chunk": Chunk,
+    "tool.call": ToolCall,
+    "tool.call_update": ToolCallUpdate,
+    "agent.plan": AgentPlan,
+    "agent.status": AgentStatus,
+    "agent.commands": AgentCommands,
+    "agent.notice": AgentNotice,
+    "agent.noise": AgentNoise,
+    "agent.unknown": AgentUnknown,
+    "permission.requested": PermissionRequested,
+    "permission.resolved": PermissionResolved,
+    "usage.updated": UsageUpdated,
+    "deadline.expired": DeadlineExpired,
+    "error": Failure,
+}

@@ -1,0 +1,1426 @@
+// Made by scripts/openrpc from docs/openrpc.json.
+
+/** An agent that this version knows, installed or not; `note` says why not.
+ *
+ * `environment` and `credentials` are the names of variables that it wants of its caller. */
+export type Agent = {
+  "adapter": string;
+  "credentials": Array<string>;
+  "efforts": Array<string>;
+  "environment": Array<string>;
+  "installed": boolean;
+  "keeps": boolean;
+  "locations"?: Array<string>;
+  "name": string;
+  "note": string | null;
+  "path": string | null;
+  "resumes": boolean;
+  "sha256": string | null;
+  "takes_agent": boolean;
+  "takes_argv": boolean;
+  "takes_model": boolean;
+  "title": string;
+  "version": string | null;
+};
+
+/** How the agent ended. */
+export type AgentExit = {
+  "code": number | null;
+  "signal": number | null;
+};
+
+/** Agents by name. */
+export type AgentPage = {
+  "agents": Array<Agent>;
+};
+
+/** The option that now stands. */
+export type Answered = {
+  "kind": string;
+  "option": string;
+  "request": string;
+  "run": string;
+};
+
+/** A file that the agent put in `/output`; one too large to be read has no digest. */
+export type Artifact = {
+  "path": string;
+  "sha256": string | null;
+  "size": number;
+};
+
+/** What a run waits for from a person; `tool` is the call that it is about. */
+export type Attention = {
+  "deadline": number | null;
+  "kind": string;
+  "options": Array<Option>;
+  "question": string;
+  "request": string;
+  "tool": Record<string, unknown> | null;
+};
+
+/** Whether sandboxes can be built here; where not, why and what to do. */
+export type BoundaryStatus = {
+  "bwrap": Record<string, string> | null;
+  "cause": string | null;
+  "ok": boolean;
+  "remedy": string | null;
+};
+
+/** Who decided something: a client, the policy, a deadline, a cancel, or the agent itself. */
+export type By = {
+  "client"?: string | null;
+  "mode"?: string;
+  "pid"?: number;
+  "resolver"?: string;
+  "uid"?: number;
+  "user"?: string;
+};
+
+/** One entry for each run that was named. */
+export type Cancelled = {
+  "runs": Array<CancelledRun>;
+};
+
+/** `already` says that the run had ended, or was being cancelled, before. */
+export type CancelledRun = {
+  "already": boolean;
+  "handle": string;
+  "run": string;
+  "state": string;
+};
+
+/** Runs that may be active at once, that are, and that wait for a place. */
+export type Capacity = {
+  "active": number;
+  "max_active": number;
+  "queued": number;
+};
+
+/** How much a run changed, in files and lines. */
+export type Changes = {
+  "added": number;
+  "files": number;
+  "removed": number;
+};
+
+/** Who the client says it is: shown to others as the one who answered. */
+export type ClientInfo = {
+  "name": string;
+  "version"?: string | null;
+};
+
+/** One entry for each run that was named; `already`: there was nothing to do. */
+export type Closed = {
+  "runs": Array<CancelledRun>;
+};
+
+/** The commits before and after a run; null where there is none. */
+export type Commits = {
+  "from": string | null;
+  "to": string | null;
+};
+
+/** What a run cost. `source`: reported by the agent, or calculated at `price_version`. */
+export type Cost = {
+  "billing": string;
+  "price_version": string | null;
+  "source": string;
+  "usd": number;
+};
+
+/** Who answers, what the connection speaks from here on, and the limits it keeps. */
+export type DaemonHello = {
+  "api": number;
+  "features": Array<string>;
+  "instance": string;
+  "limits": Record<string, number>;
+  "server": ServerInfo;
+  "uid": number;
+};
+
+/** `going_on` lists the handles of the runs that outlive the daemon. */
+export type DaemonLeaving = {
+  "going_on": Array<string>;
+  "mode": string;
+};
+
+/** The daemon is about to come back in place; until it does, its `instance` is this one. */
+export type DaemonRestarting = {
+  "going_on": Array<string>;
+  "instance": string;
+  "mode": string;
+};
+
+/** The daemon at a glance: its load, and whether it may start runs. */
+export type DaemonStatus = {
+  "boundary": BoundaryStatus;
+  "build": string;
+  "capacity": Capacity;
+  "instance": string;
+  "pid": number;
+  "runs": Record<string, number>;
+  "socket": string;
+  "started_at": number;
+  "state_dir": string;
+  "storage": StorageStatus;
+  "uptime_s": number;
+  "version": string;
+};
+
+/** One page of a patch; `patch_b64` replaces `patch` where it is not UTF-8.
+ *
+ * `source` and `target` are the commits that were compared. */
+export type Diff = {
+  "files": Array<FileChange>;
+  "next_offset": number | null;
+  "patch": string | null;
+  "patch_b64": string | null;
+  "source": string;
+  "target": string;
+  "truncated": boolean;
+};
+
+/** A prompt that waited and will not be given to the agent; `title` is its first line. */
+export type DroppedPrompt = {
+  "prompt": number;
+  "title": string;
+};
+
+/** What was decided for a run, defaults included. */
+export type Effective = {
+  "agent": string;
+  "agent_version": string | null;
+  "effort": string | null;
+  "executable": string | null;
+  "model": string | null;
+  "network": string;
+  "permissions": "allow" | "ask" | "deny";
+  "profile": string;
+};
+
+/** The subscription is over, and why.
+ *
+ * `run_ended`; or `interrupted`: there is more behind the cursor; or `given_up`: the disk
+ * refused the journal, and a later daemon goes on with the run. */
+export type EndNotification = {
+  "subscription": string;
+  "cursor": string;
+  "reason": string;
+};
+
+/** What callers switch on: `name` is stable, `next` holds commands that run verbatim. */
+export type ErrorData = {
+  "name": string;
+  "hint": string | null;
+  "retryable": boolean;
+  "retry_after_s": number | null;
+  "detail": Record<string, unknown> | null;
+  "next": Array<Array<string>>;
+};
+
+/** One line of a run's journal, by its `type`. */
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventDeadlineExpired | EventError | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+
+/** The commands that the agent offers, in its own terms. */
+export type EventAgentCommands = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.commands";
+  "commands": Array<unknown>;
+};
+
+/** What the conversation was told, at which offset of the agent's output; replay needs it.
+ *
+ * `kind` is start, prompt, answer, cancel, timer or finish, each with members of its own. */
+export type EventAgentInput = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.input";
+  "at": number;
+  "by"?: By;
+  "epilogue"?: boolean;
+  "exit_code"?: number | null;
+  "kind": string;
+  "message"?: string;
+  "name"?: string;
+  "of_turn"?: number;
+  "option"?: string | null;
+  "option_kind"?: string | null;
+  "outcome"?: string;
+  "prompt"?: number;
+  "prompt_turn"?: number;
+  "request"?: string;
+  "signal"?: number | null;
+};
+
+/** A piece of a text; pieces of one message share its `message_id` where the agent has one. */
+export type EventAgentMessageChunk = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.message_chunk";
+  "message_id"?: string;
+  "text": string;
+};
+
+/** Output that was not protocol: its first line, and how much there was. */
+export type EventAgentNoise = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.noise";
+  "bytes": number;
+  "lines"?: number;
+  "text"?: string;
+};
+
+/** A remark of the agent, or of its conversation, about itself. */
+export type EventAgentNotice = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.notice";
+  "severity"?: string;
+  "text": string;
+};
+
+/** What the agent means to do, in its own terms. */
+export type EventAgentPlan = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.plan";
+  "entries": Array<unknown>;
+};
+
+/** The agent named its session, which is this event's `session`. */
+export type EventAgentSession = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.session";
+  "agent_version": string | null;
+};
+
+/** The agent's phase: thinking, working, waiting or done. */
+export type EventAgentStatus = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.status";
+  "label"?: string;
+  "phase": string;
+};
+
+/** A piece of a text; pieces of one message share its `message_id` where the agent has one. */
+export type EventAgentThoughtChunk = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.thought_chunk";
+  "message_id"?: string;
+  "text": string;
+};
+
+/** Protocol that this version does not know, as it came. */
+export type EventAgentUnknown = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "agent.unknown";
+  "raw": unknown;
+};
+
+/** It is over; `exit` is its keeper's record, or says why there is none. */
+export type EventAttemptEnded = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "attempt.ended";
+  "exit": Record<string, unknown> | null;
+};
+
+/** One life of the agent's process begins; `start` is the commit that it starts from. */
+export type EventAttemptStarted = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "attempt.started";
+  "admin": string;
+  "start": string | null;
+  "subfolder": string;
+  "why": string;
+};
+
+/** A deadline was reached and enforced. */
+export type EventDeadlineExpired = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "deadline.expired";
+  "request"?: string;
+  "which": string;
+};
+
+/** What went wrong, in words; agents may add a code and data of their own. */
+export type EventError = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "error";
+  "code"?: unknown;
+  "data"?: unknown;
+  "message": string;
+};
+
+/** The agent asks; `deadline` is when it is denied, where somebody is waited for. */
+export type EventPermissionRequested = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "permission.requested";
+  "deadline"?: number;
+  "deadline_boot"?: string;
+  "deadline_boottime_s"?: number;
+  "options": Array<Option>;
+  "question": string;
+  "request": string;
+  "tool": Record<string, unknown>;
+};
+
+/** The one answer; `option` null: nothing was chosen, and `outcome` says why. */
+export type EventPermissionResolved = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "permission.resolved";
+  "by": By;
+  "kind"?: string | null;
+  "message"?: string;
+  "option": string | null;
+  "outcome": string;
+  "request": string;
+};
+
+/** A prompt will not be given to the agent. */
+export type EventPromptDropped = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "prompt.dropped";
+  "prompt": number;
+  "title": string;
+  "why": string;
+};
+
+/** A prompt waits for its turn; `first`: before all others. */
+export type EventPromptQueued = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "prompt.queued";
+  "by": By;
+  "first"?: boolean;
+  "prompt": number;
+  "title": string;
+};
+
+/** The run ends once it has nothing more to do. */
+export type EventRunClosing = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "run.closing";
+  "by": By;
+};
+
+/** The outcome; this line decides. */
+export type EventRunEnded = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "run.ended";
+  "changes": Changes;
+  "commits": Commits;
+  "cost": Cost | null;
+  "error": Failure | null;
+  "exit": AgentExit;
+  "final_message": string;
+  "final_message_truncated": boolean;
+  "outcome": string;
+  "stop_reason": string | null;
+  "usage": Record<string, number> | null;
+};
+
+/** The run was accepted. */
+export type EventRunQueued = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "run.queued";
+  "policy_digest": string;
+};
+
+/** A daemon found the run alive and goes on; `cut_bytes` of a torn line were dropped. */
+export type EventRunRecovered = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "run.recovered";
+  "cut_bytes": number;
+  "generation": number;
+  "resumed_after": number;
+  "state": string;
+};
+
+/** The agent's process is there. */
+export type EventRunStarted = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "run.started";
+  "agent_version": string | null;
+  "keeper_pid": number | null;
+  "policy_digest": string;
+};
+
+/** A state followed another. */
+export type EventRunState = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "run.state";
+  "by"?: By;
+  "error"?: string;
+  "from": string;
+  "reason": string | null;
+  "to": string;
+  "until"?: Record<string, unknown>;
+};
+
+/** A tool is used. `content` is what it shows besides its output. */
+export type EventToolCall = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "tool.call";
+  "content"?: Array<unknown>;
+  "input"?: unknown;
+  "kind": string;
+  "locations"?: Array<unknown>;
+  "name"?: string;
+  "output"?: unknown;
+  "status": string;
+  "title": string;
+  "tool_call_id": string;
+};
+
+/** What changed about a tool call; the other members stand as they were. */
+export type EventToolCallUpdate = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "tool.call_update";
+  "content"?: Array<unknown>;
+  "input"?: unknown;
+  "kind"?: string;
+  "locations"?: Array<unknown>;
+  "name"?: string;
+  "output"?: unknown;
+  "status"?: string;
+  "title"?: string;
+  "tool_call_id": string;
+};
+
+/** The agent's terminal record for a prompt. */
+export type EventTurnEnded = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "turn.ended";
+  "error"?: Failure;
+  "stop_reason": string;
+};
+
+/** Somebody ends the turn before the agent does. */
+export type EventTurnInterrupted = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "turn.interrupted";
+  "by": By;
+};
+
+/** The tree at a turn's end was recorded, or a warning says why not. */
+export type EventTurnRecorded = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "turn.recorded";
+  "changes": Changes;
+  "commits": Commits;
+  "warnings"?: Array<string>;
+};
+
+/** The agent has a prompt: the `prompt`th of this run. */
+export type EventTurnStarted = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "turn.started";
+  "prompt"?: number;
+  "title"?: string;
+};
+
+/** Tokens of this run so far; its cost where the agent tells one. */
+export type EventUsageUpdated = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "usage.updated";
+  "cost_usd": number | null;
+  "model"?: string;
+  "provider"?: string;
+  "session_counters"?: Record<string, number>;
+  "usage": Record<string, number>;
+};
+
+/** A piece of a text; pieces of one message share its `message_id` where the agent has one. */
+export type EventUserMessageChunk = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "user.message_chunk";
+  "message_id"?: string;
+  "text": string;
+};
+
+/** An event of a subscription; the cursor resumes after it. */
+export type EventNotification = {
+  "subscription": string;
+  "cursor": string;
+  "event": Event;
+};
+
+/** Events behind a cursor; `ended`: there will be none beyond `head`, the newest seq. */
+export type EventPage = {
+  "cursor": string;
+  "ended": boolean;
+  "events": Array<Event>;
+  "head": number;
+};
+
+/** The agent's program on the host. */
+export type Executable = {
+  "path": string;
+  "sha256": string | null;
+  "version": string | null;
+};
+
+/** How the agent's process ended; null where that is not known. */
+export type Exit = {
+  "ended_by": string | null;
+  "exit_code": number | null;
+  "signal": number | null;
+};
+
+/** What went wrong, in words; agents may add a code and data of their own. */
+export type Failure = {
+  "code"?: unknown;
+  "data"?: unknown;
+  "message": string;
+};
+
+/** A changed path; `status` is A, M, D or T (its type changed). */
+export type FileChange = {
+  "added": number;
+  "binary": boolean;
+  "path": string;
+  "removed": number;
+  "status": string;
+};
+
+/** `turn` is told to end, None where none runs; `prompt` is the number of the next one. */
+export type Interrupted = {
+  "already": boolean;
+  "dropped": Array<DroppedPrompt>;
+  "handle": string;
+  "prompt": number | null;
+  "run": string;
+  "state": string;
+  "turn": number | null;
+};
+
+/** A page of the transcript; `next_cursor` leads to what is before it. */
+export type Log = {
+  "lines": Array<LogLine>;
+  "next_cursor": number | null;
+  "truncated": boolean;
+};
+
+/** A line of the transcript. */
+export type LogLine = {
+  "kind": string;
+  "seq": number;
+  "text": string;
+  "ts": number;
+};
+
+/** An empty result. */
+export type Nothing = Record<string, never>;
+
+/** One way to answer a permission request. */
+export type Option = {
+  "id": string;
+  "kind": "allow_always" | "allow_once" | "reject_always" | "reject_once";
+  "name": string;
+  "requires_message"?: boolean;
+};
+
+/** A permission request and, once it is answered, who did. */
+export type Permission = {
+  "agent": string;
+  "deadline"?: number | null;
+  "handle": string;
+  "options"?: Array<Option>;
+  "question"?: string;
+  "request": string;
+  "requested_at"?: number;
+  "resolved": Resolution | null;
+  "run": string;
+  "state": "pending" | "resolved";
+  "task": string;
+  "tool"?: Record<string, unknown> | null;
+};
+
+/** The requests that were asked for. */
+export type PermissionPage = {
+  "permissions": Array<Permission>;
+};
+
+/** A profile in eight facts. */
+export type Profile = {
+  "facts": Record<string, string>;
+  "name": string;
+};
+
+/** A profile in facts, and its compiled policy: mounts, names of variables, arguments. */
+export type ProfileExplained = {
+  "facts": Record<string, string>;
+  "policy": Record<string, unknown>;
+  "profile": string;
+};
+
+/** Profiles by name. */
+export type ProfilePage = {
+  "profiles": Array<Profile>;
+};
+
+/** Nothing new matched, and the cursor moved. */
+export type ProgressNotification = {
+  "subscription": string;
+  "cursor": string;
+};
+
+/** A prompt that is on disk.
+ *
+ * `turn` is the one that it will be unless somebody interrupts, and None where a prompt that
+ * is sent again has had its turn. `ahead` counts the turns before it, `waits_for` is "turn",
+ * "place" (too many runs are active) or None. `resumed` says that the run had ended: `run` is a new one, on its session.
+ * `new` is false where its request key had been used for it before. */
+export type Prompted = {
+  "ahead": number;
+  "handle": string;
+  "new": boolean;
+  "prompt": number;
+  "resumed": boolean;
+  "run": string;
+  "state": string;
+  "turn": number | null;
+  "waits_for": "place" | "turn" | null;
+};
+
+/** How a request was settled and by whom; `resolved`: everybody was told. */
+export type Resolution = {
+  "by": Record<string, unknown> | null;
+  "kind": string | null;
+  "option": string | null;
+  "outcome": string;
+  "resolved": boolean;
+};
+
+/** Everything about one run.
+ *
+ * `request` is what was recorded before it began, `prompt` the beginning of its text. */
+export type RunDetails = {
+  "agent": string;
+  "attempts": number;
+  "attention": Attention | null;
+  "changes": Changes | null;
+  "cost_usd": number | null;
+  "created_at": number;
+  "deadlines": Record<string, number>;
+  "dir": string;
+  "effort": string | null;
+  "ended_at": number | null;
+  "error": Failure | null;
+  "evidence_dir": string;
+  "handle": string;
+  "labels": Record<string, string>;
+  "last_event_at": number;
+  "last_seq": number;
+  "model": string | null;
+  "network": string;
+  "now": string | null;
+  "outcome": string | null;
+  "permissions": "allow" | "ask" | "deny";
+  "profile": string;
+  "prompt": string;
+  "reason": string | null;
+  "repo": string;
+  "request": Record<string, unknown>;
+  "result": RunResult | null;
+  "run": string;
+  "session": string | null;
+  "started_at": number | null;
+  "state": string;
+  "stop_reason": string | null;
+  "task": string;
+  "title": string;
+  "tokens": number | null;
+  "usage": Record<string, number> | null;
+  "worktree": string;
+};
+
+/** A page of summaries, what needs someone first, then the newest.
+ *
+ * `older` counts the runs that ended more than 12 h ago, where that is why they are out. */
+export type RunPage = {
+  "next_cursor": string | null;
+  "older": number;
+  "runs": Array<RunSummary>;
+};
+
+/** How a run ended and what it left, in this `format` of the record.
+ *
+ * A record of an earlier version may lack members. */
+export type RunResult = {
+  "agent": string;
+  "agent_version"?: string | null;
+  "artifacts"?: Array<Artifact>;
+  "attempts"?: number;
+  "base"?: string;
+  "changed_files"?: Array<FileChange>;
+  "changes"?: Changes;
+  "commits"?: Commits;
+  "cost"?: Cost | null;
+  "durations"?: Record<string, number | null>;
+  "effort"?: string | null;
+  "ended_at"?: number | null;
+  "environment"?: Record<string, string>;
+  "error"?: Failure | null;
+  "evidence_dir"?: string;
+  "executable"?: Executable | null;
+  "exit"?: Exit | null;
+  "final_message"?: string;
+  "final_message_truncated"?: boolean;
+  "final_path"?: string;
+  "format"?: number;
+  "handle": string;
+  "model"?: string | null;
+  "network"?: string;
+  "outcome": string;
+  "parent"?: string | null;
+  "permissions"?: "allow" | "ask" | "deny";
+  "permissions_decided"?: Record<string, number>;
+  "policy_digest"?: string;
+  "profile"?: string;
+  "resumed_from"?: string | null;
+  "run": string;
+  "session"?: string | null;
+  "session_counters"?: Record<string, number> | null;
+  "started_at"?: number | null;
+  "stop_reason": string | null;
+  "summary"?: RunSummary;
+  "task": string;
+  "turns"?: number;
+  "usage"?: Record<string, number> | null;
+  "warnings"?: Array<string>;
+  "worktree"?: string;
+};
+
+/** A run that was accepted; `new` is false where its request key had started it before. */
+export type RunStarted = {
+  "base": string;
+  "continuing": number;
+  "deadlines": Record<string, number>;
+  "dry_run": boolean;
+  "effective": Effective;
+  "evidence_dir": string;
+  "handle": string;
+  "new": boolean;
+  "policy_digest": string;
+  "resumed_from": string | null;
+  "run": string;
+  "state": string;
+  "task": string;
+  "uncommitted_left_out": number;
+  "warnings": Array<string>;
+  "worktree": string;
+};
+
+/** One row of `run.list`. */
+export type RunSummary = {
+  "agent": string;
+  "attention": Attention | null;
+  "changes": Changes | null;
+  "cost_usd": number | null;
+  "created_at": number;
+  "dir": string;
+  "effort": string | null;
+  "ended_at": number | null;
+  "error": Failure | null;
+  "handle": string;
+  "labels": Record<string, string>;
+  "last_event_at": number;
+  "last_seq": number;
+  "model": string | null;
+  "network": string;
+  "now": string | null;
+  "outcome": string | null;
+  "permissions": "allow" | "ask" | "deny";
+  "profile": string;
+  "reason": string | null;
+  "repo": string;
+  "run": string;
+  "started_at": number | null;
+  "state": string;
+  "stop_reason": string | null;
+  "task": string;
+  "title": string;
+  "tokens": number | null;
+};
+
+/** The daemon's program. */
+export type ServerInfo = {
+  "build": string;
+  "name": string;
+  "version": string;
+};
+
+/** `state` is ok or degraded; degraded, no run is started and `reason` says why. */
+export type StorageStatus = {
+  "free_bytes": number;
+  "reason": string | null;
+  "state": string;
+};
+
+/** Events follow as `event.event` notifications; `event.end` closes them. */
+export type Subscribed = {
+  "cursor": string;
+  "subscription": string;
+};
+
+/** A task and the runs that worked in it; `holder` is the run that does so now. */
+export type Task = {
+  "admin": string | null;
+  "base": string;
+  "common_dir": string;
+  "created_at": number;
+  "holder": string | null;
+  "repo": string;
+  "runs": Array<string>;
+  "task": string;
+  "toplevel": string;
+  "worktree": string;
+};
+
+/** Tasks of one repository, or of all. */
+export type TaskPage = {
+  "tasks": Array<Task>;
+};
+
+/** Limits of this run in seconds; those of the configuration where left out. */
+export type Timeouts = {
+  "wall_s"?: number | null;
+  "permission_s"?: number | null;
+  "parked_s"?: number | null;
+};
+
+/** `ended` is false where there was none of that name (any more). */
+export type Unsubscribed = {
+  "ended": boolean;
+};
+
+/** Which condition was met, and the runs asked about. */
+export type Waited = {
+  "met": "attention" | "ended" | "timeout" | "turn";
+  "runs": Array<WaitedRun>;
+};
+
+/** One run as `run.wait` found it; `exit_code` is there once it has ended.
+ *
+ * `turn` is the last that it began, `turn_stop_reason` how that ended, if it has. */
+export type WaitedRun = {
+  "attention": Attention | null;
+  "changes": Changes | null;
+  "error": Failure | null;
+  "exit_code"?: number;
+  "handle": string;
+  "met": string | null;
+  "next": Array<Array<string>>;
+  "now": string | null;
+  "outcome": string | null;
+  "run": string;
+  "seconds_since_event": number | null;
+  "state": string;
+  "stop_reason": string | null;
+  "task": string | null;
+  "turn"?: number;
+  "turn_stop_reason"?: string | null;
+  "usage": Record<string, number> | null;
+};
+
+export interface Methods {
+  /** Agents, and the names of the variables each wants. */
+  "agent.list": {
+    params: {
+      "agent"?: string | null;
+      "path"?: string | null;
+    };
+    result: AgentPage;
+  };
+  /** Agree on an API version. */
+  "daemon.hello": {
+    params: {
+      "client"?: ClientInfo | null;
+      "api"?: Array<number>;
+    };
+    result: DaemonHello;
+  };
+  /** Answer at once. */
+  "daemon.ping": {
+    params: Record<string, never>;
+    result: Nothing;
+  };
+  /** Come back as the build on disk, in place: connections wait, none is refused. */
+  "daemon.restart": {
+    params: {
+      "mode"?: "detach" | "drain" | "stop";
+    };
+    result: DaemonRestarting;
+  };
+  /** End the daemon: its runs go on, are waited for, or are ended first. */
+  "daemon.shutdown": {
+    params: {
+      "mode"?: "detach" | "drain" | "stop";
+    };
+    result: DaemonLeaving;
+  };
+  /** Version, runs, capacity, storage, boundary. */
+  "daemon.status": {
+    params: Record<string, never>;
+    result: DaemonStatus;
+  };
+  /** A page of a run's events; a long poll for clients without subscriptions. */
+  "event.read": {
+    params: {
+      "run": string;
+      "cursor"?: string | null;
+      "after_seq"?: number | null;
+      "limit"?: number;
+      "wait_s"?: number;
+      "dir"?: string | null;
+    };
+    result: EventPage;
+  };
+  /** Follow a run's events, from however far back, until it ends. */
+  "event.subscribe": {
+    params: {
+      "run": string;
+      "cursor"?: string | null;
+      "after_seq"?: number | null;
+      "types"?: Array<string>;
+      "dir"?: string | null;
+    };
+    result: Subscribed;
+  };
+  /** End a subscription of this connection. */
+  "event.unsubscribe": {
+    params: {
+      "subscription": string;
+    };
+    result: Unsubscribed;
+  };
+  /** Answer a question; the first answer wins. */
+  "permission.answer": {
+    params: {
+      "request": string;
+      "run"?: string | null;
+      "option"?: string | null;
+      "kind"?: string | null;
+      "message"?: string | null;
+      "dir"?: string | null;
+    };
+    result: Answered;
+  };
+  /** Questions that wait for someone, oldest first. */
+  "permission.list": {
+    params: {
+      "run"?: string | null;
+      "pending"?: boolean;
+      "dir"?: string | null;
+    };
+    result: PermissionPage;
+  };
+  /** A profile as facts and as the compiled policy. */
+  "profile.explain": {
+    params: {
+      "profile": string;
+      "agent"?: string | null;
+    };
+    result: ProfileExplained;
+  };
+  /** The profiles of this version. */
+  "profile.list": {
+    params: Record<string, never>;
+    result: ProfilePage;
+  };
+  /** The OpenRPC document of this API. */
+  "rpc.discover": {
+    params: Record<string, never>;
+    result: Record<string, unknown>;
+  };
+  /** End runs now; ended ones stay as they are. */
+  "run.cancel": {
+    params: {
+      "runs": Array<string>;
+      "dir"?: string | null;
+    };
+    result: Cancelled;
+  };
+  /** End runs once their turn is over and nothing waits; ended ones stay as they are. */
+  "run.close": {
+    params: {
+      "runs": Array<string>;
+      "dir"?: string | null;
+    };
+    result: Closed;
+  };
+  /** What a run or a task changed, as a patch. */
+  "run.diff": {
+    params: {
+      "run"?: string | null;
+      "task"?: string | null;
+      "dir"?: string | null;
+      "stat"?: boolean;
+      "names"?: boolean;
+      "offset"?: number;
+      "limit"?: number;
+    };
+    result: Diff;
+  };
+  /** Everything about one run. */
+  "run.get": {
+    params: {
+      "run": string;
+      "dir"?: string | null;
+    };
+    result: RunDetails;
+  };
+  /** End the turn that runs, then go on with a prompt. */
+  "run.interrupt": {
+    params: {
+      "run": string;
+      "prompt"?: string | null;
+      "keep_queue"?: boolean;
+      "turn"?: number | null;
+      "dir"?: string | null;
+    };
+    result: Interrupted;
+  };
+  /** Runs, newest first. */
+  "run.list": {
+    params: {
+      "state"?: Array<string>;
+      "outcome"?: Array<string>;
+      "task"?: string | null;
+      "agent"?: string | null;
+      "labels"?: Record<string, string>;
+      "here"?: string | null;
+      "since"?: number | null;
+      "attention"?: boolean | null;
+      "all"?: boolean;
+      "limit"?: number;
+      "cursor"?: string | null;
+    };
+    result: RunPage;
+  };
+  /** A run's transcript: merged text, one line a tool. */
+  "run.log": {
+    params: {
+      "run": string;
+      "lines"?: number;
+      "cursor"?: number | null;
+      "dir"?: string | null;
+    };
+    result: Log;
+  };
+  /** Give a kept run another prompt, durable before the answer; resume an ended one. */
+  "run.prompt": {
+    params: {
+      "run": string;
+      "prompt": string;
+      "env"?: Record<string, string>;
+      "request_key"?: string | null;
+      "dir"?: string | null;
+    };
+    result: Prompted;
+  };
+  /** What came of a run that has ended. */
+  "run.result": {
+    params: {
+      "run": string;
+      "dir"?: string | null;
+    };
+    result: RunResult;
+  };
+  /** Start a run that goes on in the session of one that has ended. */
+  "run.resume": {
+    params: {
+      "run": string;
+      "prompt": string;
+      "env"?: Record<string, string>;
+      "keep"?: boolean | null;
+      "timeouts"?: Timeouts;
+      "title"?: string | null;
+      "request_key"?: string | null;
+      "no_wait"?: boolean;
+      "dir"?: string | null;
+    };
+    result: RunStarted;
+  };
+  /** Start a run of an agent in a task's worktree. */
+  "run.start": {
+    params: {
+      "dir": string;
+      "prompt"?: string;
+      "agent"?: string | null;
+      "argv"?: Array<string>;
+      "model"?: string | null;
+      "effort"?: string | null;
+      "provider"?: string | null;
+      "as_agent"?: string | null;
+      "keep"?: boolean;
+      "task"?: string | null;
+      "profile"?: string | null;
+      "permissions"?: string | null;
+      "base"?: string | null;
+      "env"?: Record<string, string>;
+      "timeouts"?: Timeouts;
+      "labels"?: Record<string, string>;
+      "title"?: string | null;
+      "request_key"?: string | null;
+      "no_wait"?: boolean;
+      "dry_run"?: boolean;
+    };
+    result: RunStarted;
+  };
+  /** Wait until runs have ended or need someone. */
+  "run.wait": {
+    params: {
+      "runs": Array<string>;
+      "until"?: "attention" | "ended" | "turn";
+      "any"?: boolean;
+      "timeout_s"?: number | null;
+      "dir"?: string | null;
+    };
+    result: Waited;
+  };
+  /** One task and its runs. */
+  "task.get": {
+    params: {
+      "task": string;
+      "dir"?: string | null;
+    };
+    result: Task;
+  };
+  /** Tasks and who works in them. */
+  "task.list": {
+    params: {
+      "dir"?: string | null;
+    };
+    result: TaskPage;
+  };
+}
+
+export interface Notifications {
+  "event.event": EventNotification;
+  "event.progress": ProgressNotification;
+  "event.end": EndNotification;
+}
+
+export type ErrorName = "ParseError" | "InvalidRequest" | "MethodNotFound" | "InvalidParams" | "InternalError" | "NotFound" | "Conflict" | "Denied" | "Timeout" | "Busy" | "AgentFailed" | "BoundaryUnavailable" | "Degraded" | "Cancelled";
