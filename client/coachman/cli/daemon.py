@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     from .console import Console
     from .options import Arguments
 
+MODES = ("detach", "drain", "stop")
 COMMAND = Command(
     "daemon start|stop|restart|logs [OPTIONS]",
     "Start the daemon, stop it (its runs go on), or print the end of its log.",
-    Option("--mode", "stop: detach (default), drain (wait for turns) or stop (end runs)", "MODE"),
+    Option(
+        "--mode",
+        "stop: detach (default), drain (wait for turns) or stop (end runs)",
+        "MODE",
+        choices=MODES,
+    ),
     Option("-n --lines", "logs: how many lines (default 200)", "N"),
     operands=(1, 1),
     missing="say start, stop, restart or logs",
 )
-MODES = ("detach", "drain", "stop")
 LEAVE_TIMEOUT_S = 30.0
 LOG_LINES = 200
 _LOG_TAIL_BYTES = 1024 * 1024

@@ -26,8 +26,14 @@ COMMAND = Command(
     "List the living runs and those of the last 12 hours, what needs attention first.\n"
     "Without a daemon the state directory's files answer, marked stale.",
     Option("-a --all", "older runs too"),
-    Option("--state", "only in these states (comma-separated)", "STATE", repeat=True),
-    Option("--outcome", "only with these outcomes", "OUTCOME", repeat=True),
+    Option(
+        "--state",
+        "only in these states (comma-separated)",
+        "STATE",
+        repeat=True,
+        choices=RUN_STATES,
+    ),
+    Option("--outcome", "only with these outcomes", "OUTCOME", repeat=True, choices=OUTCOMES),
     Option("-t --task", "only of this task", "TASK"),
     Option("--agent", "only of this agent", "AGENT"),
     Option("-l --label", "only with this label", "KEY=VALUE", repeat=True),

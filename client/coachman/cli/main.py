@@ -26,6 +26,7 @@ VERBS = {
     "cancel": "end runs now",
     "agents": "the agents that can be run",
     "profile": "what a run may touch: list, explain",
+    "completion": "what makes your shell complete these",
     "status": "the daemon, its load, its boundary",
     "daemon": "start, stop, restart, logs",
     "version": "the version of coachman",

@@ -18,18 +18,26 @@ class Option:
     """One option: ``flags`` as they are typed, ``metavar`` None for a switch.
 
     Its name in ``Arguments`` is the long flag without dashes. ``repeat`` allows
-    it more than once. One without ``help`` is taken and not told of.
+    it more than once. One without ``help`` is taken and not told of. ``choices`` are
+    what shells offer as its value; whether others are taken is the verb's business.
     """
 
-    __slots__ = ("flags", "help", "metavar", "name", "repeat")
+    __slots__ = ("choices", "flags", "help", "metavar", "name", "repeat")
 
     def __init__(
-        self, flags: str, help: str, metavar: str | None = None, *, repeat: bool = False
+        self,
+        flags: str,
+        help: str,
+        metavar: str | None = None,
+        *,
+        repeat: bool = False,
+        choices: tuple[str, ...] = (),
     ) -> None:
         self.flags = tuple(flags.split())
         self.help = help
         self.metavar = metavar
         self.repeat = repeat
+        self.choices = choices
         self.name = self.flags[-1].lstrip("-")
 
 
@@ -39,7 +47,7 @@ COMMON = (
     Option("--no-input", "never ask, even on a terminal"),
     Option("-C --directory", "act as if started in DIR", "DIR"),
     Option("--socket", "the daemon's control socket", "PATH"),
-    Option("--color", "auto, always or never", "WHEN"),
+    Option("--color", "auto, always or never", "WHEN", choices=("auto", "always", "never")),
     Option("-h --help", "show this help"),
 )
 

@@ -33,7 +33,9 @@ COMMAND = Command(
     Option("-t --task", "the task, new or to be continued", "TASK"),
     Option("-p --profile", "what it may touch (COACHMAN_PROFILE)", "PROFILE"),
     Option("-l --label", "a label", "KEY=VALUE", repeat=True),
-    Option("--permissions", "allow, ask or deny what it asks for", "MODE"),
+    Option(
+        "--permissions", "allow, ask or deny what it asks for", "MODE", choices=PERMISSION_MODES
+    ),
     Option("--timeout", "end the run after this long", "DURATION"),
     Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
     Option("--parked-timeout", "close a kept run that nobody prompts in this time", "DURATION"),

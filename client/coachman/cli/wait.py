@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from .console import Console
     from .options import Arguments
 
+UNTIL = ("ended", "attention", "turn")
 COMMAND = Command(
     "wait X… [OPTIONS]",
     "Wait until all runs have ended. The exit code is their outcome (the common one, else 1),\n"
     "10 when a run needs attention, 11 when --timeout ran out first.",
-    Option("--until", "ended, or attention (which the end meets too), or turn", "WHAT"),
+    Option(
+        "--until", "ended, or attention (which the end meets too), or turn", "WHAT", choices=UNTIL
+    ),
     Option("--any", "the first one is enough"),
     Option("--timeout", "give up after this long", "DURATION"),
     operands=(1, None),
     missing="name a run, its task, or @",
 )
-UNTIL = ("ended", "attention", "turn")
 # A daemon that is restarted is back within moments.
 RETURN_S = 30.0
 _PAUSE_S = 0.1
