@@ -14,7 +14,7 @@ REQUEST = AgentRequest(cwd="/workspace", home="/home/agent", argv=("make", "test
 def test_agents_are_found_by_their_names() -> None:
     """The registry's keys are the specs' names."""
     assert {name: adapter.spec.name for name, adapter in ADAPTERS.items()} == {
-        name: name for name in ("command", "demo", "opencode")
+        name: name for name in ADAPTERS
     }
 
 

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from agents_driver import Drive, choose, is_ask, is_event  # noqa: E402
 from agents_replay import FIXTURES, replay, request_of, stdin_of  # noqa: E402
 from coachman_adapters import ADAPTERS  # noqa: E402
 from coachman_adapters.conversation import AgentRequest, SessionKnown  # noqa: E402
+from coachman_adapters.seeds import content_of  # noqa: E402
 
+GUEST = ROOT / "adapters" / "coachman_adapters" / "guest"
 ALLOW, DENY = choose("allow_once"), choose("reject_once")
 SCENARIOS: dict[str, dict[str, Any]] = {
     "say": {"prompts": ["SAY hello world"]},
@@ -51,6 +54,13 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 }
 UUID = r"\b()[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
 NOBODYS_UUID = "00000000-0000-4000-8000-"
+# As a path, below another one, and as a directory's name.
+FORMS: tuple[Callable[[str], str], ...] = (
+    str,
+    lambda path: path.lstrip("/"),
+    lambda path: path.lstrip("/").replace("/", "-"),
+)
+ISO_TIME = r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"
 EPOCH_MS = r"\b1[5-9]\d{11}\b"
 
 
@@ -64,7 +74,7 @@ class Bench:
     """One scratch home and workspace of a user of the agent, and a model."""
 
     def __init__(self, part: Part, agents: Path, scratch: Path, model: ModelServer) -> None:
-        self.part = part
+        self.part, self.model = part, model
         self.adapter = ADAPTERS[part.adapter]
         self.bin = agents / "node_modules" / ".bin"
         self.executable = str(agents / "node_modules" / part.executable)
@@ -81,15 +91,18 @@ class Bench:
 
     def request(self, **members: Any) -> AgentRequest:
         """A request for this bench; ``members`` differ from the part's own."""
-        own = {"permissions": self.part.permissions, "model": self.part.model}
+        own: dict[str, Any] = {"permissions": self.part.permissions, "model": self.part.model}
+        own["env_names"] = frozenset(self.env) & frozenset(self.adapter.spec.environment)
         return AgentRequest(cwd=str(self.work), home=str(self.home), **{**own, **members})
 
     def drive(self, request: AgentRequest, scenario: dict[str, Any]) -> Drive:
         plan = self.adapter.plan(request)
         for seed in plan.seeds:
-            self._put(seed.path, seed.content)
+            own = self.part.files(self.model).get(seed.path)
+            self._put(seed.path, content_of(seed, own.encode() if own else None))
         words = {"{executable}": self.executable, "{python}": sys.executable}
-        argv = [words.get(word, word) for word in plan.argv]
+        # Outside a sandbox our own programs are where they are.
+        argv = [words.get(w, w).replace("/run/coachman", str(GUEST)) for w in plan.argv]
         path = f"{self.bin}:{os.environ['PATH']}"
         env = {"HOME": str(self.home), "PATH": path, **self.env, **plan.env}
         hooks = {name: scenario[name] for name in ("decide", "cancel_when") if name in scenario}
@@ -151,10 +164,11 @@ def record(part: Part, agents: Path, name: str) -> None:
 def clean(text: str, scratch: Path, model: ModelServer, part: Part) -> str:
     """``text`` without this machine's paths, times and the agent's random ids."""
     for path, known in ((scratch / "work", "/workspace"), (scratch / "home", "/home/agent")):
-        for form in (str(path), str(path).lstrip("/")):
-            text = text.replace(form, known if form.startswith("/") else known.lstrip("/"))
+        for form in FORMS:
+            text = text.replace(form(str(path)), form(known))
     text = text.replace(f"127.0.0.1:{model.port}", "127.0.0.1:8080")
     text = re.sub(EPOCH_MS, "1700000000000", text)
+    text = re.sub(ISO_TIME, "2023-11-14T22:13:20.000Z", text)
     for pattern in (*part.ids, UUID):
         text = _numbered(text, pattern, part.wrong_session)
     return text

@@ -59,13 +59,23 @@ class Tools:
         tool = {**brief, **_members(given)}
         return events_, texts.fit({"tool_call_id": call if known else None, **tool})
 
+    def begin(self, call: str) -> list[Event]:
+        """Mark one that was allowed to go on."""
+        if self.known.get(call, {}).get("status") != "pending":
+            return []
+        self.known[call]["status"] = "in_progress"
+        return [Event(events.TOOL_UPDATE, {"tool_call_id": call, "status": "in_progress"})]
+
     def close(self, status: str) -> list[Event]:
         """Mark what is still open; the agent may yet say otherwise."""
-        closed = []
-        for call in self.unfinished():
-            self.known[call]["status"] = status
-            closed.append(Event(events.TOOL_UPDATE, {"tool_call_id": call, "status": status}))
-        return closed
+        return [event for call in self.unfinished() for event in self.end(call, status)]
+
+    def end(self, call: str, status: str) -> list[Event]:
+        """Mark one that is over."""
+        if self.known[call].get("status") in FINAL:
+            return []
+        self.known[call]["status"] = status
+        return [Event(events.TOOL_UPDATE, {"tool_call_id": call, "status": status})]
 
     def _announce(self, call: str, members: dict[str, Any], span: Span) -> Event:
         if self._title_is_name and "title" in members:
