@@ -148,6 +148,7 @@ class PromptQueued(TypedDict):
     title: str
     by: By
     first: NotRequired[bool]
+    key: NotRequired[str]
 
 
 class PromptDropped(TypedDict):

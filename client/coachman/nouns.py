@@ -262,7 +262,7 @@ class RunMethods(Noun):
         answer: results.Log = self._caller.call("run.log", params)
         return answer
 
-    def resume(
+    def resume(  # noqa: PLR0913 - the method's parameters, each by keyword
         self,
         run: str,
         prompt: str,

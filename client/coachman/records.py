@@ -25,6 +25,13 @@ class Attention(TypedDict):
     deadline: int | None
 
 
+class WaitingPrompt(TypedDict):
+    """A prompt that waits for its turn, or did until it was dropped; ``title``: its first line."""
+
+    prompt: int
+    title: str
+
+
 class Changes(TypedDict):
     """How much a run changed, in files and lines."""
 

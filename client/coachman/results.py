@@ -24,6 +24,7 @@ from .records import (
     Resolution,
     ServerInfo,
     StorageStatus,
+    WaitingPrompt,
 )
 
 Permissions = Literal["allow", "ask", "deny"]
@@ -61,6 +62,7 @@ class RunStarted(TypedDict):
     policy_digest: str
     new: bool
     dry_run: bool
+    keep: bool
     resumed_from: str | None
 
 
@@ -83,6 +85,10 @@ class RunSummary(TypedDict):
     cost_usd: float | None
     changes: Changes | None
     attention: Attention | None
+    keep: NotRequired[bool]
+    turn: NotRequired[int]
+    turn_stop_reason: NotRequired[str | None]
+    queued_prompts: NotRequired[int]
     labels: dict[str, str]
     title: str
     error: Failure | None
@@ -169,6 +175,8 @@ class RunDetails(RunSummary):
     worktree: str
     evidence_dir: str
     session: str | None
+    resumed_from: str | None
+    queue: list[WaitingPrompt]
     prompt: str
     deadlines: dict[str, int]
     usage: dict[str, int] | None
@@ -259,8 +267,8 @@ class Prompted(TypedDict):
 
     ``turn`` is the one that it will be unless somebody interrupts, and None where a prompt that
     is sent again has had its turn. ``ahead`` counts the turns before it, ``waits_for`` is "turn",
-    "place" (too many runs are active) or None. ``resumed`` says that the run had ended: ``run`` is a new one, on its session.
-    ``new`` is false where its request key had been used for it before.
+    "place" (too many runs are active) or None. ``resumed`` says that the run had ended: ``run``
+    is a new one, on its session. ``new`` is false where its request key had given it before.
     """
 
     run: str
@@ -274,13 +282,6 @@ class Prompted(TypedDict):
     new: bool
 
 
-class DroppedPrompt(TypedDict):
-    """A prompt that waited and will not be given to the agent; ``title`` is its first line."""
-
-    prompt: int
-    title: str
-
-
 class Interrupted(TypedDict):
     """``turn`` is told to end, None where none runs; ``prompt`` is the number of the next one."""
 
@@ -290,7 +291,7 @@ class Interrupted(TypedDict):
     turn: int | None
     already: bool
     prompt: int | None
-    dropped: list[DroppedPrompt]
+    dropped: list[WaitingPrompt]
 
 
 class Closed(TypedDict):

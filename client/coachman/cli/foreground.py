@@ -16,13 +16,14 @@ from ..wire import EXIT_CANCELLED, EXIT_STILL_RUNNING, exit_of_result
 from .ask import Questions
 from .progress import Progress
 from .render import ending
+from .turn import Turn, report_turn
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..client import Client
     from ..events import EventStream
-    from ..results import Event, RunResult, RunStarted
+    from ..results import Event, RunResult
     from .console import Console
 
 _RESULT_TIMEOUT_S = 30.0
@@ -74,12 +75,23 @@ class Interrupts:
 class Foreground:
     """One run, watched from its first event to its last."""
 
-    def __init__(self, console: "Console", client: "Client", started: "RunStarted") -> None:
+    def __init__(
+        self,
+        console: "Console",
+        client: "Client",
+        run: str,
+        handle: str,
+        *,
+        asking: bool,
+        after_seq: int | None = None,
+    ) -> None:
         self._console = console
         self._client = client
-        self._run = started["run"]
-        self._handle = visible(started["handle"])
-        self._asking = started["effective"]["permissions"] == "ask"
+        self._run = run
+        self._handle = visible(handle)
+        self._asking = asking
+        self._after_seq = after_seq
+        self._turn: Turn | None = None
         self._inline = self._asking and console.interactive
         self._progress = Progress(console, answerable=self._asking)
         self._questions = Questions(client, self._progress)
@@ -105,15 +117,22 @@ class Foreground:
             error.next = error.next or [["coachman", "tail", self._handle]]
             raise
         self._progress.finish()
+        if self._turn is not None and self._turn.is_over:
+            return report_turn(self._console, self._handle, self._turn, said=self._was_said())
         return self._report(final_result(self._client, self._run))
+
+    def stay_for_turn(self, prompt: int) -> int:
+        """Watch until the turn of that prompt is over, and return the exit code of its end."""
+        self._turn = Turn(self._run, prompt)
+        return self.stay()
 
     def _watch(self, interrupts: Interrupts) -> None:
         def lost() -> None:
             interrupts.raising = True
             self._progress.line("  [the daemon is gone; the run goes on; waiting for its return]")
 
-        with self._client.events(self._run, on_lost=lost) as stream:
-            while stream.reason is None:
+        with self._client.events(self._run, self._after_seq, on_lost=lost) as stream:
+            while stream.reason is None and not (self._turn and self._turn.is_over):
                 if interrupts.take():
                     self._interrupted(interrupts)
                 event = self._next(stream, interrupts)
@@ -171,6 +190,8 @@ class Foreground:
 
     def _show(self, event: "Event") -> None:
         kind = event["type"]
+        if self._turn is not None:
+            self._turn.take(event)
         if self._console.json or self._console.quiet:
             if kind == "permission.requested" and self._asking:
                 self._console.note(f"{self._handle} needs you: coachman permissions {self._handle}")
@@ -195,8 +216,11 @@ class Foreground:
 
     def _print_message(self, result: "RunResult") -> None:
         message = result.get("final_message") or ""
-        if message and not (self._progress.last_message_shown and _one_place()):
+        if message and not self._was_said():
             self._console.line(visible(message, lines=True).rstrip("\n"))
+
+    def _was_said(self) -> bool:
+        return self._progress.last_message_shown and _one_place()
 
 
 def _one_place() -> bool:

@@ -14,21 +14,25 @@ if TYPE_CHECKING:
 
 VERBS = {
     "run": "start a run of an agent in a task's worktree",
+    "resume": "go on in the session of a run that has ended",
     "list": "the living runs and those of the last 12 hours",
     "show": "everything about one run",
     "result": "how a run ended, and its final message",
     "log": "the transcript of a run",
     "tail": "the events of a run as they happen",
     "diff": "what a run or a task changed, as a patch",
-    "wait": "wait until runs end or need you",
+    "status": "the daemon, its load, its boundary",
+    "prompt": "give a kept run another prompt",
+    "interrupt": "end the turn that runs, then go on",
     "permissions": "what agents ask to be allowed",
     "answer": "allow or deny what an agent asks",
+    "wait": "wait until runs end or need you",
+    "close": "end runs once they have nothing more to do",
     "cancel": "end runs now",
     "agents": "the agents that can be run",
     "profile": "what a run may touch: list, explain",
     "completion": "what makes your shell complete these",
-    "status": "the daemon, its load, its boundary",
-    "daemon": "start, stop, restart, logs",
+    "daemon": "start, stop, restart, logs, install, uninstall",
     "version": "the version of coachman",
 }
 ALIASES = {

@@ -24,11 +24,13 @@ _SAID_BY_OTHERS = (
     ("waiting", "permission"),
     ("stopping", "turn_ended"),
     ("stopping", "agent_exited"),
+    ("stopping", "closed"),
 )
 _WHO = {
     "policy": "by policy",
     "deadline": "at its deadline",
     "cancel": "because the run was cancelled",
+    "interrupt": "because the turn was interrupted",
     "agent": "withdrawn by the agent",
 }
 
@@ -195,9 +197,28 @@ def resolver(by: "Any") -> str:
     return f"by {who}, pid {by['pid']}" if by.get("pid") else f"by {who}"
 
 
+def _turn_begins(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
+    """The first turn is the run itself; of later ones it is told what they are about."""
+    title = cut(event.get("title") or "", TITLE_COLUMNS)
+    return f"  [turn {event.get('turn')}: {title}]" if event.get("prompt", 1) != 1 else None
+
+
+def _prompt_waits(progress: Progress, event: "Mapping[str, Any]") -> str:
+    first = "first " if event.get("first") else ""
+    title = cut(event.get("title") or "", TITLE_COLUMNS)
+    return f"  [prompt {event.get('prompt')} queued {first}{resolver(event.get('by'))}: {title}]"
+
+
+def _prompt_dropped(_progress: Progress, event: "Mapping[str, Any]") -> str:
+    title = cut(event.get("title") or "", TITLE_COLUMNS)
+    return f"  [prompt {event.get('prompt')} dropped: {title}]"
+
+
 def _state(event: "Mapping[str, Any]") -> str | None:
     now = event.get("to")
     reason = visible(event.get("reason") or "")
+    if now == "parked":
+        return f"  [parked: turn {event.get('turn')} is over]"
     if now in _WORTH_A_LINE and (now, reason) not in _SAID_BY_OTHERS:
         return f"  [{visible(now)}{': ' + reason if reason else ''}]"
     return None
@@ -227,6 +248,13 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "permission.requested": Progress.asked,
     "permission.resolved": Progress.answered,
     "run.state": Progress.state,
+    "run.closing": lambda _progress, event: f"  [closing, {resolver(event.get('by'))}]",
+    "turn.started": _turn_begins,
+    "turn.interrupted": lambda _progress, event: (
+        f"  [turn {event.get('turn')} interrupted {resolver(event.get('by'))}]"
+    ),
+    "prompt.queued": _prompt_waits,
+    "prompt.dropped": _prompt_dropped,
     "run.recovered": lambda _progress, _event: "  [recovered: the daemon is back]",
     "agent.plan": _plan,
     "agent.notice": _member("note", "text"),

@@ -1,92 +1,75 @@
-"""Where a prompt comes from: exactly one source."""
+"""``coachman prompt``: give a kept run another prompt; resume one that has ended."""
 
-import os
-import sys
-
-from ..errors import UsageError
+from ..wire import EXIT_OK
+from .options import Command, Option
+from .run import lent
+from .sources import read_prompt
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from ..results import Prompted
     from .console import Console
+    from .options import Arguments
 
-_WAYS = "give PROMPT, @FILE, --prompt-file FILE, - (stdin), or pipe it in"
-
-
-def read_prompt(
-    console: "Console", operand: str | None, prompt_file: str | None, *, has_program: bool
-) -> str:
-    """The prompt's text; a program of the `command` agent may go without.
-
-    A positional prompt leaves stdin alone: in an agent's shell stdin may be a
-    pipe that never ends. Raises UsageError for none, two, or an unreadable one.
-    """
-    if operand is not None and prompt_file is not None:
-        raise UsageError("cannot run: two prompts were given", hint=_WAYS)
-    if prompt_file is not None:
-        return _checked(_from_file(prompt_file), has_program)
-    if operand == "-":
-        return _checked(_decoded(sys.stdin.buffer.read(), "stdin"), has_program)
-    if operand is not None:
-        text = _from_file(operand[1:]) if operand.startswith("@") else operand
-        return _checked(text, has_program)
-    if has_program:
-        return ""
-    return _checked(_without_operand(console), has_program)
+COMMAND = Command(
+    "prompt X [TEXT|@FILE|-]",
+    "Give a run that was started with --keep another prompt. It waits for its turn and never\n"
+    "pre-empts; a parked run begins with it. A run that has ended is resumed as a new one.",
+    Option("--wait", "stay until the prompt's turn is over; its end is the exit code"),
+    Option("--prompt-file", "read the prompt from a file", "FILE"),
+    Option("--request-key", "the same key gives the same prompt once", "KEY"),
+    operands=(1, 2),
+    missing="name a run, its task, or @",
+    surplus="quote what belongs together",
+)
 
 
-def _without_operand(console: "Console") -> str:
-    if sys.stdin is not None and not sys.stdin.isatty():
-        return _decoded(sys.stdin.buffer.read(), "stdin")
-    if console.no_input or console.json:
-        raise UsageError("cannot run: there is no prompt", hint=_WAYS)
-    return _from_editor(console.env)
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Hand the prompt over and tell what happened to it."""
+    run, *texts = arguments.operands
+    text = read_prompt(
+        console, texts[0] if texts else None, arguments.text("prompt-file"), verb="prompt"
+    )
+    client = console.client(introduced=True)
+    details = client.run.get(run, dir=console.directory)
+    prompted = client.run.prompt(
+        details["run"],
+        text,
+        env=lent(console, client, details["agent"]),
+        request_key=arguments.text("request-key"),
+    )
+    if arguments.has("wait"):
+        from .foreground import Foreground
+
+        asking = details["permissions"] == "ask"
+        after = None if prompted["resumed"] else details["last_seq"]
+        watched = Foreground(
+            console, client, prompted["run"], prompted["handle"], asking=asking, after_seq=after
+        )
+        if not console.json and not console.quiet:
+            console.note(_told(details["handle"], prompted))
+        return watched.stay_for_turn(prompted["prompt"])
+    if console.json:
+        console.document(prompted)
+    elif console.quiet:
+        console.line(visible(prompted["handle"]))
+    else:
+        console.line(_told(details["handle"], prompted))
+    return EXIT_OK
 
 
-def _checked(text: str, has_program: bool) -> str:
-    if not text.strip() and not has_program:
-        raise UsageError("cannot run: the prompt is empty", hint=_WAYS)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise UsageError("cannot run: the prompt is not UTF-8") from None
-    return text
-
-
-def _from_file(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return _decoded(file.read(), visible(path))
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the prompt from {visible(path)}: {os.strerror(error.errno or 0)}"
-        ) from None
-
-
-def _decoded(data: bytes, source: str) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"cannot read the prompt from {source}: byte {error.start} is not UTF-8"
-        ) from None
-
-
-def _from_editor(env: "Mapping[str, str]") -> str:
-    import shlex
-    import tempfile
-
-    editor = shlex.split(env.get("VISUAL") or env.get("EDITOR") or "vi")
-    handle, path = tempfile.mkstemp(prefix="coachman-", suffix=".md")
-    os.close(handle)
-    try:
-        status = os.spawnvp(os.P_WAIT, editor[0], [*editor, path])  # noqa: S606 - the user's own
-        if status != 0:
-            raise UsageError(
-                f"cannot run: the editor {visible(editor[0])} ended with {status}", hint=_WAYS
-            )
-        return _from_file(path)
-    finally:
-        os.unlink(path)
+def _told(asked: str, prompted: "Prompted") -> str:
+    handle, turn = visible(prompted["handle"]), prompted["turn"]
+    if prompted["resumed"]:
+        queued = ", queued until there is a place" if prompted["waits_for"] else ""
+        return f"{visible(asked)} has ended: resumed as {handle}{queued}"
+    if turn is None:
+        return f"{handle}  prompt {prompted['prompt']} was given before"
+    if prompted["waits_for"] == "turn":
+        ahead = prompted["ahead"]
+        turns = "1 turn" if ahead == 1 else f"{ahead} turns"
+        return f"{handle}  prompt {prompted['prompt']} is queued behind {turns}"
+    if prompted["waits_for"] == "place":
+        return f"{handle}  turn {turn} starts once there is a place"
+    return f"{handle}  turn {turn} starts"

@@ -114,8 +114,16 @@ def run_row(summary: "Mapping[str, Any]", now_s: float) -> list[str]:
         tokens(summary.get("tokens")),
         cost(summary.get("cost_usd")),
         changes(summary.get("changes")),
-        question(attention) if attention else visible(summary.get("now") or ""),
+        question(attention) if attention else _now(summary),
     ]
+
+
+def _now(summary: "Mapping[str, Any]") -> str:
+    """What the run is at, and what waits behind it."""
+    waiting = summary.get("queued_prompts") or 0
+    prompts = "1 prompt waits" if waiting == 1 else f"{waiting} prompts wait"
+    now = visible(summary.get("now") or "")
+    return (f"{now} · {prompts}" if now else prompts) if waiting else now
 
 
 RUN_COLUMNS = ("RUN", "TASK", "AGENT", "STATE", "AGE", "TOKENS", "COST", "CHANGES", "NOW")

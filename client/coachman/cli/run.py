@@ -5,7 +5,7 @@ from ..errors import UsageError
 from ..wire import EXIT_OK, PERMISSION_MODES
 from .durations import some_seconds
 from .options import Command, Option
-from .prompt import read_prompt
+from .sources import read_prompt
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -57,17 +57,24 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Start the run; the exit code is 0 when detached, else the run's."""
     request = _request(console, arguments)
     client = console.client(autostart=True, introduced=True)
-    request["env"] = _environment(console, client, request.get("agent"))
+    request["env"] = lent(console, client, request.get("agent"))
     started = client.run.start(**request)
     if arguments.has("dry-run") or arguments.has("detach"):
-        _report(console, started, dry=arguments.has("dry-run"))
+        report(console, started, dry=arguments.has("dry-run"))
         return EXIT_OK
+    return stay(console, client, started, keep=started["keep"])
+
+
+def stay(console: "Console", client: "Client", started: "RunStarted", *, keep: bool) -> int:
+    """Watch a run that was just started: to its end, or to that of a kept one's first turn."""
     from .foreground import Foreground
 
     if not console.json and not console.quiet:
         for line in header(started):
             console.note(line)
-    return Foreground(console, client, started).stay()
+    asking = started["effective"]["permissions"] == "ask"
+    watched = Foreground(console, client, started["run"], started["handle"], asking=asking)
+    return watched.stay_for_turn(1) if keep else watched.stay()
 
 
 def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
@@ -105,7 +112,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "profile": arguments.text("profile") or console.env.get("COACHMAN_PROFILE"),
         "permissions": mode,
         "base": arguments.text("base"),
-        "timeouts": _timeouts(arguments),
+        "timeouts": timeouts(arguments, "run"),
         "labels": _labels(arguments.texts("label")),
         "title": arguments.text("title"),
         "request_key": arguments.text("request-key"),
@@ -114,18 +121,19 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
     }
 
 
-def _timeouts(arguments: "Arguments") -> dict[str, float] | None:
+def timeouts(arguments: "Arguments", verb: str) -> dict[str, float] | None:
+    """The limits that were given, in seconds by their names on the wire."""
     given = {
         "wall_s": "timeout",
         "permission_s": "permission-timeout",
         "parked_s": "parked-timeout",
     }
-    timeouts = {
-        name: some_seconds(text, f"run --{option}")
+    limits = {
+        name: some_seconds(text, f"{verb} --{option}")
         for name, option in given.items()
         if (text := arguments.text(option)) is not None
     }
-    return timeouts or None
+    return limits or None
 
 
 def _labels(words: list[str]) -> dict[str, str] | None:
@@ -138,14 +146,16 @@ def _labels(words: list[str]) -> dict[str, str] | None:
     return labels or None
 
 
-def _environment(console: "Console", client: "Client", agent: str | None) -> dict[str, str]:
+def lent(console: "Console", client: "Client", agent: str | None) -> dict[str, str]:
+    """What of this process's environment the agent is to have."""
     declared: set[str] = set()
     for entry in client.agent.list(agent)["agents"]:
         declared.update(entry["environment"], entry["credentials"], entry.get("locations", ()))
     return carried(console.env, declared)
 
 
-def _report(console: "Console", started: "RunStarted", *, dry: bool) -> None:
+def report(console: "Console", started: "RunStarted", *, dry: bool = False) -> None:
+    """Tell of a run that nobody stays with."""
     if console.json:
         console.document(started)
         return
@@ -168,6 +178,8 @@ def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
     earlier = started.get("continuing") or 0
     runs = "run" if earlier == 1 else "runs"
     task = visible(started["task"])
+    if before := started.get("resumed_from"):
+        handle += f", resumed from {visible(before[-5:])}"
     where = f"continuing task {task} ({earlier} earlier {runs})" if earlier else f"task {task}"
     model = f" with {visible(effective['model'])}" if effective.get("model") else ""
     lines = [

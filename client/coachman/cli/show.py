@@ -57,6 +57,7 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield from _asked(details)
     yield from _work(details)
     yield from _times(details)
+    yield from _turns(details)
     attention = details.get("attention")
     if attention:
         yield "asks", question(attention)
@@ -68,6 +69,7 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
         yield "", line
     yield "denied", denied(result).removesuffix(" denied")
     yield "session", _text(details.get("session"))
+    yield "resumed from", _text((details.get("resumed_from") or "")[-5:])
     yield "worktree", _text(details.get("worktree"))
     yield "evidence", _text(details.get("evidence_dir"))
 
@@ -99,6 +101,18 @@ def _work(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "labels", visible(", ".join(f"{key}={value}" for key, value in labels.items()))
     attempts = details.get("attempts") or 0
     yield "attempts", str(attempts) if attempts > 1 else ""
+
+
+def _turns(details: "RunDetails") -> "Iterator[tuple[str, str]]":
+    """Which turn a kept run is at, and the prompts that wait."""
+    if not details.get("keep"):
+        return
+    reason = details.get("turn_stop_reason")
+    over = f", over: {visible(reason).replace('_', ' ')}" if reason else ""
+    yield "turn", f"{details.get('turn') or 0}{over}"
+    waiting = [queued for queued in details.get("queue") or () if queued["prompt"] > 1]
+    for number, queued in enumerate(waiting):
+        yield "" if number else "waiting", f"{queued['prompt']} {visible(queued['title'])}"
 
 
 def _times(details: "RunDetails") -> "Iterator[tuple[str, str]]":

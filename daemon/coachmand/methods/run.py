@@ -20,6 +20,7 @@ from ..runs.request import StartRequest
 from ..runs.resumption import ResumeRequest
 from ..runs.summary import attention_of, summary_of
 from ..runs.transcript import transcript
+from ..runs.view import View
 from . import run_turns
 from .context import Context
 
@@ -246,6 +247,7 @@ def _started(context: Context, record: Record, new: bool, dry_run: bool) -> resu
         "policy_digest": record.policy_digest,
         "warnings": list(record.warnings),
         "dry_run": dry_run,
+        "keep": record.keep,
         "resumed_from": record.resumed_from,
     }
 
@@ -263,6 +265,8 @@ async def _get(context: Context, run: str) -> Any:
     return {
         **summary,
         "session": session,
+        "resumed_from": record.resumed_from,
+        "queue": _queue(living.view) if living else [],
         "prompt": prompt[:8192],
         "request": record.as_json(),
         "attempts": living.view.attempt if living else (result or {}).get("attempts", 0),
@@ -272,6 +276,10 @@ async def _get(context: Context, run: str) -> Any:
         "usage": living.view.usage if living else (result or {}).get("usage"),
         "result": result,
     }
+
+
+def _queue(view: View) -> list[records.WaitingPrompt]:
+    return [{"prompt": queued.number, "title": queued.title} for queued in view.queue]
 
 
 async def _result(context: Context, run: str) -> Any:

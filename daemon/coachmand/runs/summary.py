@@ -27,6 +27,11 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
         "cost_usd": view.cost["usd"] if view.cost else view.cost_usd,
         "changes": view.changes,
         "attention": attention_of(view),
+        "keep": record.keep,
+        "turn": view.turn,
+        "turn_stop_reason": view.turn_stop_reason if view.turn_over else None,
+        # The first one is no more than the run itself.
+        "queued_prompts": sum(queued.number > 1 for queued in view.queue),
         "labels": dict(record.labels),
         "title": record.title,
         "dir": record.dir,

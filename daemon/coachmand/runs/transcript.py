@@ -14,6 +14,7 @@ WHO = {
     "policy": "by policy",
     "deadline": "at its deadline",
     "cancel": "because the run was cancelled",
+    "interrupt": "because the turn was interrupted",
     "agent": "withdrawn by the agent",
 }
 
@@ -126,9 +127,14 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
     """Kind and text of what is one line by itself."""
     match event["type"]:
         case v.TURN_STARTED:
-            return "state", f"turn {event['turn']} started"
+            title = f": {event['title']}" if event.get("title") else ""
+            return "state", f"turn {event['turn']} started{title}"
         case v.TURN_ENDED:
-            return "state", f"turn ended: {event['stop_reason']}"
+            return "state", _turn_ended(event)
+        case v.TURN_INTERRUPTED:
+            return "state", f"turn {event['turn']} interrupted {_who(event['by'])}"
+        case v.PROMPT_DROPPED:
+            return "state", f"prompt dropped: {event['title']}"
         case v.RUN_ENDED:
             return "state", _verdict(event)
         case v.DEADLINE_EXPIRED:
@@ -137,6 +143,11 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
             return "note", str(event.get("text"))
         case _:
             return None
+
+
+def _turn_ended(event: dict[str, Any]) -> str:
+    error = (event.get("error") or {}).get("message")
+    return f"turn ended: {event['stop_reason']}" + (f": {error}" if error else "")
 
 
 def _verdict(event: dict[str, Any]) -> str:

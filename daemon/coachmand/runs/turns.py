@@ -282,12 +282,14 @@ def started(turn: int, queued: Queued) -> Entry:
 
 def over(handle: str, verb: str, state: str) -> RpcError:
     """The refusal of something that needs a run which lives."""
+    ended = state == "ended"
+    again = f"coachman resume {handle} PROMPT goes on in its session"
     return RpcError(
         "Conflict",
-        f"cannot {verb} {handle}: the run " + ("has ended" if state == "ended" else "is ending"),
-        hint="resume it" if state == "ended" else "wait for its end, then resume it",
+        f"cannot {verb} {handle}: the run {'has ended' if ended else 'is ending'}",
+        hint=again if ended else f"wait for its end, then {again}",
         detail={"state": state},
-        next=[["coachman", "resume" if state == "ended" else "wait", handle]],
+        next=[["coachman", "result" if ended else "wait", handle]],
     )
 
 

@@ -181,12 +181,6 @@ export type Diff = {
   "truncated": boolean;
 };
 
-/** A prompt that waited and will not be given to the agent; `title` is its first line. */
-export type DroppedPrompt = {
-  "prompt": number;
-  "title": string;
-};
-
 /** What was decided for a run, defaults included. */
 export type Effective = {
   "agent": string;
@@ -514,6 +508,7 @@ export type EventPromptQueued = {
   "type": "prompt.queued";
   "by": By;
   "first"?: boolean;
+  "key"?: string;
   "prompt": number;
   "title": string;
 };
@@ -806,7 +801,7 @@ export type FileChange = {
 /** `turn` is told to end, None where none runs; `prompt` is the number of the next one. */
 export type Interrupted = {
   "already": boolean;
-  "dropped": Array<DroppedPrompt>;
+  "dropped": Array<WaitingPrompt>;
   "handle": string;
   "prompt": number | null;
   "run": string;
@@ -889,8 +884,8 @@ export type ProgressNotification = {
  *
  * `turn` is the one that it will be unless somebody interrupts, and None where a prompt that
  * is sent again has had its turn. `ahead` counts the turns before it, `waits_for` is "turn",
- * "place" (too many runs are active) or None. `resumed` says that the run had ended: `run` is a new one, on its session.
- * `new` is false where its request key had been used for it before. */
+ * "place" (too many runs are active) or None. `resumed` says that the run had ended: `run`
+ * is a new one, on its session. `new` is false where its request key had given it before. */
 export type Prompted = {
   "ahead": number;
   "handle": string;
@@ -929,6 +924,7 @@ export type RunDetails = {
   "error": Failure | null;
   "evidence_dir": string;
   "handle": string;
+  "keep"?: boolean;
   "labels": Record<string, string>;
   "last_event_at": number;
   "last_seq": number;
@@ -939,10 +935,13 @@ export type RunDetails = {
   "permissions": "allow" | "ask" | "deny";
   "profile": string;
   "prompt": string;
+  "queue": Array<WaitingPrompt>;
+  "queued_prompts"?: number;
   "reason": string | null;
   "repo": string;
   "request": Record<string, unknown>;
   "result": RunResult | null;
+  "resumed_from": string | null;
   "run": string;
   "session": string | null;
   "started_at": number | null;
@@ -951,6 +950,8 @@ export type RunDetails = {
   "task": string;
   "title": string;
   "tokens": number | null;
+  "turn"?: number;
+  "turn_stop_reason"?: string | null;
   "usage": Record<string, number> | null;
   "worktree": string;
 };
@@ -1021,6 +1022,7 @@ export type RunStarted = {
   "effective": Effective;
   "evidence_dir": string;
   "handle": string;
+  "keep": boolean;
   "new": boolean;
   "policy_digest": string;
   "resumed_from": string | null;
@@ -1044,6 +1046,7 @@ export type RunSummary = {
   "ended_at": number | null;
   "error": Failure | null;
   "handle": string;
+  "keep"?: boolean;
   "labels": Record<string, string>;
   "last_event_at": number;
   "last_seq": number;
@@ -1053,6 +1056,7 @@ export type RunSummary = {
   "outcome": string | null;
   "permissions": "allow" | "ask" | "deny";
   "profile": string;
+  "queued_prompts"?: number;
   "reason": string | null;
   "repo": string;
   "run": string;
@@ -1062,6 +1066,8 @@ export type RunSummary = {
   "task": string;
   "title": string;
   "tokens": number | null;
+  "turn"?: number;
+  "turn_stop_reason"?: string | null;
 };
 
 /** The daemon's program. */
@@ -1142,6 +1148,12 @@ export type WaitedRun = {
   "turn"?: number;
   "turn_stop_reason"?: string | null;
   "usage": Record<string, number> | null;
+};
+
+/** A prompt that waits for its turn, or did until it was dropped; `title`: its first line. */
+export type WaitingPrompt = {
+  "prompt": number;
+  "title": string;
 };
 
 export interface Methods {

@@ -1,0 +1,53 @@
+"""``coachman resume``: a new run in the session of one that has ended."""
+
+from ..wire import EXIT_OK
+from .options import Command, Option
+from .run import lent, report, stay, timeouts
+from .sources import read_prompt
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .console import Console
+    from .options import Arguments
+
+COMMAND = Command(
+    "resume X [PROMPT|@FILE|-]",
+    "Start a run that goes on in the session of X, which has ended: in the same task, with the\n"
+    "same agent, model, profile and permissions. The exit code tells the new run's outcome.",
+    Option("-d --detach", "return once the run is started"),
+    Option("--keep", "keep it for more prompts, also where X was not kept"),
+    Option("--timeout", "end the run after this long (default: as X)", "DURATION"),
+    Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
+    Option("--parked-timeout", "close a kept run that nobody prompts in this time", "DURATION"),
+    Option("--prompt-file", "read the prompt from a file", "FILE"),
+    Option("--title", "a title for lists", "TEXT"),
+    Option("--request-key", "the same key resumes it once", "KEY"),
+    Option("--no-wait", "fail instead of queueing"),
+    operands=(1, 2),
+    missing="name a run, its task, or @",
+    surplus="quote what belongs together",
+)
+
+
+def main(console: "Console", arguments: "Arguments") -> int:
+    """Resume; the exit code is 0 when detached, else the new run's."""
+    run, *texts = arguments.operands
+    prompt = read_prompt(
+        console, texts[0] if texts else None, arguments.text("prompt-file"), verb="resume"
+    )
+    client = console.client(autostart=True, introduced=True)
+    before = client.run.get(run, dir=console.directory)
+    started = client.run.resume(
+        before["run"],
+        prompt,
+        env=lent(console, client, before["agent"]),
+        keep=arguments.has("keep") or None,
+        timeouts=timeouts(arguments, "resume"),
+        title=arguments.text("title"),
+        request_key=arguments.text("request-key"),
+        no_wait=arguments.has("no-wait") or None,
+    )
+    if arguments.has("detach"):
+        report(console, started)
+        return EXIT_OK
+    return stay(console, client, started, keep=started["keep"])
