@@ -3,7 +3,11 @@
 from coachman_adapters.command import COMMAND
 from coachman_adapters.conversation import Adapter
 from coachman_adapters.demo import DEMO
+from coachman_adapters.gemini import GEMINI
 from coachman_adapters.opencode import OPENCODE
+from coachman_adapters.pi import PI
 
-ADAPTERS: dict[str, Adapter] = {adapter.spec.name: adapter for adapter in (COMMAND, DEMO, OPENCODE)}
+ADAPTERS: dict[str, Adapter] = {
+    adapter.spec.name: adapter for adapter in (COMMAND, DEMO, GEMINI, OPENCODE, PI)
+}
 """Every known agent by its name."""

@@ -183,11 +183,16 @@ class Conversation(Protocol):
 
 @frozen
 class Seed:
-    """A file made for the agent in its private home before it starts; ``path`` is relative."""
+    """A file made for the agent in its private home before it starts; ``path`` is relative.
+
+    ``defaults``: the content is a JSON object that lies under the user's own copy, if there is
+    one: what that says stays.
+    """
 
     path: str
     content: bytes = field(repr=False)
     mode: int = 0o600
+    defaults: bool = False
 
 
 @frozen

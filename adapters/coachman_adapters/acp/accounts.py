@@ -18,15 +18,29 @@ class Accounts:
         self._state = state
         self._quirks = quirks
 
-    def turn(self, result: Mapping[str, Any]) -> list[Action]:
-        """A prompt's result may report the turn's tokens."""
+    def turn(self, result: Mapping[str, Any], request: AgentRequest) -> list[Action]:
+        """A prompt's result may report the turn's tokens, or the session's."""
         usage = result.get("usage")
-        if self._quirks.result_usage != "turn" or not isinstance(usage, dict):
+        if self._quirks.result_usage == "none" or not isinstance(usage, dict):
             return []
+        told = turn_counters(usage, self._quirks)
+        if self._quirks.result_usage == "session":
+            return self._since(told, request)
         counters = self._state.counters
-        for name, tokens in turn_counters(usage, self._quirks).items():
+        for name, tokens in told.items():
             counters[name] = counters.get(name, 0) + tokens
         return [Usage(dict(counters), self._state.cost_usd)]
+
+    def _since(self, told: dict[str, int], request: AgentRequest) -> list[Action]:
+        """What came after the session's last run; nothing where that is not known."""
+        before = request.session_counters if request.session is not None else {}
+        if before is None:
+            return []
+        state = self._state
+        state.counters = {
+            name: max(0, tokens - int(before.get(name, 0))) for name, tokens in told.items()
+        }
+        return [Usage(dict(state.counters), state.cost_usd, session_counters=told)]
 
     def update(self, update: Mapping[str, Any], resumed: bool) -> list[Action]:
         """A usage update tells the context's size, and maybe the session's cost so far."""

@@ -1,20 +1,23 @@
 """The questions an agent waits for: asked once, answered once, or taken back."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from coachman_adapters.acp import frames, messages, permissions
 from coachman_adapters.acp.frames import Request
+from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.acp.state import State
 from coachman_adapters.acp.tools import Tools
-from coachman_adapters.conversation import Action, Answer, Span, Withdraw, Write
+from coachman_adapters.conversation import Action, Answer, Event, Span, Withdraw, Write
 
 
 class Asks:
     """The unanswered permission requests in ``state``."""
 
-    def __init__(self, state: State, tools: Tools) -> None:
+    def __init__(self, state: State, tools: Tools, quirks: Quirks) -> None:
         self._state = state
         self._tools = tools
+        self._quirks = quirks
 
     def request(self, request: Request, span: Span, refuse: bool) -> list[Action]:
         """Ask, after telling the tool call if it is new; or refuse at once."""
@@ -25,8 +28,9 @@ class Asks:
         self._state.asked += 1
         key = f"p{self._state.asked}"
         ask = permissions.ask(key, tool, request.params)
-        offered = [option.id for option in ask.options]
-        self._state.asks[key] = {"id": request.id, "options": offered}
+        offered = {option.id: option.kind for option in ask.options}
+        call = tool.get("tool_call_id")
+        self._state.asks[key] = {"id": request.id, "options": offered, "call": call}
         return [*told, ask]
 
     def answer(self, answer: Answer) -> list[Action]:
@@ -35,7 +39,15 @@ class Asks:
         if asked is None:
             return []
         outcome = permissions.outcome(answer.option, asked["options"])
-        return [Write(frames.result(asked["id"], outcome))]
+        return [Write(frames.result(asked["id"], outcome)), *self._follows(answer, asked)]
+
+    def _follows(self, answer: Answer, asked: Mapping[str, Any]) -> list[Event]:
+        """What becomes of the tool call, where the agent does not say."""
+        if not self._quirks.asks_first or asked["call"] is None:
+            return []
+        allowed = asked["options"].get(answer.option, "").startswith("allow")
+        tools, call = self._tools, asked["call"]
+        return tools.begin(call) if allowed else tools.end(call, "failed")
 
     def take_back(self, number: Any) -> list[Action]:
         """The agent cancelled its own request, which still gets an answer."""

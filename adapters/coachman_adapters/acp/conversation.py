@@ -4,7 +4,7 @@
                  \\____________\\____________\\-> failed        (every prompt gets the error)
 
 Frames are handled strictly in the order they arrived. Nothing here knows the time:
-timers are asked for by name, "initialize", "session" and "settle".
+timers are asked for by name, "initialize", "session", "replay" and "settle".
 """
 
 import copy
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coachman_adapters import texts
-from coachman_adapters.acp import frames, handshake, messages, options, updates
+from coachman_adapters.acp import configuring, frames, handshake, messages, options, updates
 from coachman_adapters.acp.accounts import Accounts
 from coachman_adapters.acp.asks import Asks
 from coachman_adapters.acp.calls import Refused, call, reported
 from coachman_adapters.acp.frames import Notification, Request, Response
 from coachman_adapters.acp.quirks import Quirks
-from coachman_adapters.acp.state import FAILED, READY, State
+from coachman_adapters.acp.state import FAILED, READY, REPLAYING, State
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.conversation import (
     Action,
@@ -39,16 +39,19 @@ from coachman_adapters.events import NOTICE, STOP_REASONS
 from coachman_adapters.lines import Line, LineDecoder
 from coachman_adapters.noises import Noises
 
-Step = Callable[[State, AgentRequest, Response], list[Action]]
+Step = Callable[[State, AgentRequest, Quirks, Response], list[Action]]
 _STEPS: Mapping[str, Step] = {
     messages.INITIALIZE: handshake.initialized,
     messages.SESSION_NEW: handshake.opened,
     messages.SESSION_LOAD: handshake.opened,
     messages.SESSION_RESUME: handshake.opened,
-    messages.SET_OPTION: handshake.configured,
-    messages.SET_MODEL: handshake.configured,
+    messages.AUTHENTICATE: handshake.authenticated,
+    messages.SET_MODE: configuring.configured,
+    messages.SET_OPTION: configuring.configured,
+    messages.SET_MODEL: configuring.configured,
 }
 HINT_CHARS = 500
+HANDSHAKE_TIMERS = ("initialize", "session")
 _OVER = {"message": "the run takes no more prompts", "code": "closed"}
 
 
@@ -88,6 +91,8 @@ class AcpConversation:
         """A timer ran out."""
         if timer == "settle":
             return self._close()
+        if timer == "replay":
+            return self._replayed()
         try:
             handshake.late(self._state, timer)
         except Refused as refused:
@@ -117,7 +122,7 @@ class AcpConversation:
     def _adopt(self, state: State) -> None:
         self._state = state
         self._tools = Tools(state.tools, self._quirks.title_is_name)
-        self._asks = Asks(state, self._tools)
+        self._asks = Asks(state, self._tools, self._quirks)
         self._noises = Noises(state)
         self._accounts = Accounts(state, self._quirks)
 
@@ -154,7 +159,8 @@ class AcpConversation:
         if method is None:
             return []
         try:
-            return _STEPS[method](state, self._request, response) + self._prompt()
+            step = _STEPS[method](state, self._request, self._quirks, response)
+            return step + self._prompt()
         except Refused as refused:
             return [*refused.told, *self._fail(refused.error)]
 
@@ -200,7 +206,7 @@ class AcpConversation:
             return self._turn_over(TurnEnded("error", reported(response.error, state)))
         result = response.result if isinstance(response.result, dict) else {}
         ended, notices = _stop(result.get("stopReason"), state.cancelled)
-        return [*notices, *self._accounts.turn(result), *self._turn_over(ended)]
+        return [*notices, *self._accounts.turn(result, self._request), *self._turn_over(ended)]
 
     def _turn_over(self, ended: TurnEnded) -> list[Action]:
         state = self._state
@@ -240,7 +246,7 @@ class AcpConversation:
         state = self._state
         state.phase, state.failure = FAILED, error
         state.requests.clear()
-        timers: list[Action] = [SetTimer("initialize", None), SetTimer("session", None)]
+        timers: list[Action] = [SetTimer(name, None) for name in HANDSHAKE_TIMERS]
         return [*timers, *self._asks.settle(), *self._end_all(), *self._close()]
 
     def _end_all(self) -> list[Action]:
@@ -264,15 +270,28 @@ class AcpConversation:
         if variant == "config_option_update":
             return self._reconfigured(update, span)
         if self._is_past(variant):
-            return []
+            return self._repeated()
         self._accounts.note(update)
         return [*updates.events_of(update, self._tools, span)]
 
     def _is_past(self, variant: str) -> bool:
         """Whether this only repeats what is known: a loaded past, an echo of our prompt."""
-        if messages.SESSION_LOAD in self._state.requests.values():
+        state = self._state
+        if state.phase == REPLAYING or messages.SESSION_LOAD in state.requests.values():
             return variant in updates.HISTORY
-        return variant == "user_message_chunk" and self._state.prompt is not None
+        return variant == "user_message_chunk" and state.prompt is not None
+
+    def _repeated(self) -> list[Action]:
+        """More of the past: wait for its end anew where it comes after the answer to the load."""
+        replaying = self._state.phase == REPLAYING
+        return [SetTimer("replay", self._quirks.replay_s)] if replaying else []
+
+    def _replayed(self) -> list[Action]:
+        try:
+            step = handshake.replayed(self._state, self._request, self._quirks)
+            return step + self._prompt()
+        except Refused as refused:
+            return self._fail(refused.error)
 
     def _reconfigured(self, update: Mapping[str, Any], span: Span) -> list[Action]:
         before = options.current(self._state.options)

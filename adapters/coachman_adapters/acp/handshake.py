@@ -4,14 +4,16 @@ Every function takes the state one step further and returns what to do, or raise
 `Refused` with the error that ends the conversation.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from coachman_adapters import texts
-from coachman_adapters.acp import messages, options
+from coachman_adapters.acp import configuring, frames, messages, options
 from coachman_adapters.acp.calls import Refused, call, raise_error
 from coachman_adapters.acp.frames import Response
-from coachman_adapters.acp.state import CONFIGURING, INITIALIZING, OPENING, READY, State
+from coachman_adapters.acp.quirks import Quirks
+from coachman_adapters.acp.state import CONFIGURING, INITIALIZING, OPENING, REPLAYING, State
 from coachman_adapters.conversation import Action, AgentRequest, SessionKnown, SetTimer
 
 INITIALIZE_LIMIT_S = 60.0
@@ -19,7 +21,7 @@ SESSION_LIMIT_S = 120.0
 VERSION_CHARS = 100
 MAX_WAYS, WAY_CHARS = 5, 100
 _LIMITS_S = {"initialize": INITIALIZE_LIMIT_S, "session": SESSION_LIMIT_S}
-_WAITING = {"initialize": (INITIALIZING,), "session": (OPENING, CONFIGURING)}
+_WAITING = {"initialize": (INITIALIZING,), "session": (OPENING, REPLAYING, CONFIGURING)}
 
 
 def greet(state: State) -> list[Action]:
@@ -38,7 +40,9 @@ def late(state: State, timer: str) -> None:
         raise Refused(f"the agent did not answer {pending} within {limit}{hint}", "agent_silent")
 
 
-def initialized(state: State, request: AgentRequest, response: Response) -> list[Action]:
+def initialized(
+    state: State, request: AgentRequest, quirks: Quirks, response: Response
+) -> list[Action]:
     """Read what the agent can, and open the session."""
     raise_error(response.error, state)
     result = response.result if isinstance(response.result, dict) else {}
@@ -49,7 +53,7 @@ def initialized(state: State, request: AgentRequest, response: Response) -> list
         raise Refused(message, "protocol_version")
     _read_agent(state, result)
     timers: list[Action] = [SetTimer("initialize", None), SetTimer("session", SESSION_LIMIT_S)]
-    return [*timers, *_open(state, request)]
+    return [*timers, *_open(state, request, quirks)]
 
 
 def _read_agent(state: State, result: Mapping[str, Any]) -> None:
@@ -63,24 +67,35 @@ def _read_agent(state: State, result: Mapping[str, Any]) -> None:
     state.login = [way[:WAY_CHARS] for way in ways]
 
 
-def _open(state: State, request: AgentRequest) -> list[Action]:
+def _open(state: State, request: AgentRequest, quirks: Quirks) -> list[Action]:
     state.phase = OPENING
-    if request.session is None:
+    wanted = request.session
+    if wanted is None:
         return [call(state, messages.SESSION_NEW, messages.session_new(request.cwd))]
+    if quirks.session_form and not re.fullmatch(quirks.session_form, wanted):
+        message = f"cannot resume session {wanted}: this agent's sessions have no such ids"
+        raise Refused(message, "no_session")
+    method = _again(state)
+    if method is None:
+        message = "cannot resume the session: the agent neither resumes nor loads sessions"
+        raise Refused(message, "cannot_resume")
+    return [call(state, method, messages.session_again(wanted, request.cwd))]
+
+
+def _again(state: State) -> str | None:
+    """How a session is taken up again; None where it cannot be."""
     able = state.capabilities.get("sessionCapabilities")
     # Resuming does not repeat the past, so it goes before loading.
     if isinstance(able, dict) and able.get("resume") is not None:
-        method = messages.SESSION_RESUME
-    elif state.capabilities.get("loadSession") is True:
-        method = messages.SESSION_LOAD
-    else:
-        message = "cannot resume the session: the agent neither resumes nor loads sessions"
-        raise Refused(message, "cannot_resume")
-    return [call(state, method, messages.session_again(request.session, request.cwd))]
+        return messages.SESSION_RESUME
+    return messages.SESSION_LOAD if state.capabilities.get("loadSession") is True else None
 
 
-def opened(state: State, request: AgentRequest, response: Response) -> list[Action]:
+def opened(state: State, request: AgentRequest, quirks: Quirks, response: Response) -> list[Action]:
     """Take the session, then set what the run asked for."""
+    login = _login(state, request, quirks, response)
+    if login is not None:
+        return [call(state, messages.AUTHENTICATE, messages.authenticate(login))]
     wanted = request.session
     doing = "cannot open a session" if wanted is None else f"cannot resume session {wanted}"
     raise_error(response.error, state, doing)
@@ -92,49 +107,33 @@ def opened(state: State, request: AgentRequest, response: Response) -> list[Acti
         known = SessionKnown(session, state.agent_version)
         raise Refused(f"{doing}: the agent opened {session} instead", "other_session", known)
     state.session, state.options = session, options.offered(result)
-    state.phase = CONFIGURING
-    asked = (
-        (options.MODE, request.as_agent),
-        (options.MODEL, request.model),
-        (options.EFFORT, request.effort),
-    )
-    state.to_set = [[category, value] for category, value in asked if value]
-    return [SessionKnown(session, state.agent_version), *_configure(state)]
+    state.mode = configuring.current_mode(result)
+    known_session = SessionKnown(session, state.agent_version)
+    if quirks.replay_s and wanted is not None and _again(state) == messages.SESSION_LOAD:
+        state.phase = REPLAYING
+        return [known_session, SetTimer("replay", quirks.replay_s)]
+    return [known_session, *configuring.begin(state, request, quirks)]
 
 
-def configured(state: State, request: AgentRequest, response: Response) -> list[Action]:
-    """Go on with the next option; the answer lists them all anew."""
-    raise_error(response.error, state, _doing(state))
-    state.options = options.offered(response.result) or state.options
-    return _configure(state)
-
-
-def _doing(state: State) -> str:
-    category, wanted = state.setting or ("an option", "")
-    return f"cannot set {category.replace('thought_level', 'effort')} to {wanted!r}"
-
-
-def _configure(state: State) -> list[Action]:
-    while state.to_set:
-        state.setting = state.to_set.pop(0)
-        write = _set(state, *state.setting)
-        if write is not None:
-            return [write]
-    state.setting, state.phase = None, READY
-    state.options = options.brief(state.options)
-    return [SetTimer("session", None)]
-
-
-def _set(state: State, category: str, wanted: str) -> Action | None:
-    """The request that sets one option, or None where it is set already."""
-    session = str(state.session)
-    option = options.find(state.options, category)
-    if option is None and category == options.MODEL:
-        return call(state, messages.SET_MODEL, messages.set_model(session, wanted))
-    if option is None:
-        raise Refused(f"{_doing(state)}: the agent does not offer it", "not_offered")
-    value = options.value_for(option, wanted)
-    if value == option.get("currentValue"):
+def _login(state: State, request: AgentRequest, quirks: Quirks, response: Response) -> str | None:
+    """The way to log in with a credential that the agent has, where it wants to be asked to."""
+    error = response.error or {}
+    if error.get("code") != frames.AUTH_REQUIRED or state.authenticated:
         return None
-    params = messages.set_option(session, str(option["id"]), value)
-    return call(state, messages.SET_OPTION, params)
+    return next((quirks.logins[name] for name in quirks.logins if name in request.env_names), None)
+
+
+def authenticated(
+    state: State, request: AgentRequest, quirks: Quirks, response: Response
+) -> list[Action]:
+    """Open the session anew."""
+    raise_error(response.error, state, "cannot log in")
+    state.authenticated = True
+    return _open(state, request, quirks)
+
+
+def replayed(state: State, request: AgentRequest, quirks: Quirks) -> list[Action]:
+    """Silence after a load: its past is told, what comes now is new."""
+    if state.phase != REPLAYING:
+        return []
+    return configuring.begin(state, request, quirks)

@@ -14,6 +14,7 @@ CLIENT_CAPABILITIES: dict[str, Any] = {
 }
 
 INITIALIZE = "initialize"
+AUTHENTICATE = "authenticate"
 SESSION_NEW = "session/new"
 SESSION_LOAD = "session/load"
 SESSION_RESUME = "session/resume"
@@ -22,6 +23,7 @@ SESSION_CANCEL = "session/cancel"
 SESSION_UPDATE = "session/update"
 SET_OPTION = "session/set_config_option"
 SET_MODEL = "session/set_model"
+SET_MODE = "session/set_mode"
 REQUEST_PERMISSION = "session/request_permission"
 CANCEL_REQUEST = "$/cancel_request"
 
@@ -32,6 +34,10 @@ def initialize() -> dict[str, Any]:
         "clientCapabilities": CLIENT_CAPABILITIES,
         "clientInfo": CLIENT_INFO,
     }
+
+
+def authenticate(method: str) -> dict[str, Any]:
+    return {"methodId": method}
 
 
 def session_new(cwd: str) -> dict[str, Any]:
@@ -58,6 +64,11 @@ def set_option(session: str, option: str, value: str) -> dict[str, Any]:
 def set_model(session: str, model: str) -> dict[str, Any]:
     """For agents from before models were configuration options."""
     return {"sessionId": session, "modelId": model}
+
+
+def set_mode(session: str, mode: str) -> dict[str, Any]:
+    """For agents from before modes were configuration options."""
+    return {"sessionId": session, "modeId": mode}
 
 
 def selected(option: str) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """Permission requests: what the agent asks, and the form of each answer."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from coachman_adapters import texts
@@ -52,6 +52,6 @@ def question(tool: Mapping[str, Any]) -> str:
     return (shown if len(shown) <= QUESTION_CHARS else shown[:QUESTION_CHARS] + "…") + "?"
 
 
-def outcome(option: str | None, offered: list[str]) -> Mapping[str, Any]:
+def outcome(option: str | None, offered: Collection[str]) -> Mapping[str, Any]:
     """The result for a decision; an option that was never offered decides nothing."""
     return messages.selected(option) if option in offered and option else messages.cancelled()

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from coachman_adapters.conversation import Usage
 
 MAX_COUNT = 2**53
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 @frozen
@@ -28,19 +29,29 @@ class Conversed:
 class Quirks:
     """Facts about one agent's dialect.
 
-    ``settle_s``: how long after a bounded run's turn late updates are waited for.
-    ``result_usage``: "turn" where a prompt's result reports the whole turn, "none" where
-    it reports something else. ``input_includes_cached``: how it counts. ``cost``:
-    "session" where usage updates carry the session's cost. ``title_is_name``: the first
-    title of a tool call is the tool's name. ``epilogue`` reads the usage out of the
+    ``settle_s``: how long after a bounded run's turn late updates are waited for. ``replay_s``:
+    how long it must be silent after a load, where it goes on telling the past after its answer.
+    ``result_usage``: "turn" where a prompt's result reports the whole turn, "session" where it
+    reports all turns so far, "none" where it reports something else. ``input_includes_cached``:
+    how it counts. ``cost``: "session" where usage updates carry the session's cost.
+    ``title_is_name``: the first title of a tool call is the tool's name. ``asks_first``: of a
+    tool call that it asks about it tells nothing more before the call's end. ``mode``: what it
+    must be set to so that it asks at all. ``logins``: variables and the ways to log in with
+    them, for one that wants to be told. ``session_form``: a pattern of its session ids, where
+    it takes other words for something else than an id. ``epilogue`` reads the usage out of the
     output of the launch plan's epilogue.
     """
 
     settle_s: float = 0.25
+    replay_s: float | None = None
     result_usage: str = "turn"
     input_includes_cached: bool = False
     cost: str = "none"
     title_is_name: bool = False
+    asks_first: bool = False
+    mode: str | None = None
+    logins: Mapping[str, str] = field(factory=dict)
+    session_form: str | None = None
     epilogue: Callable[[bytes, Conversed], Usage | None] | None = None
 
 

@@ -6,10 +6,11 @@ from typing import Any
 import attrs
 from attrs import define, field
 
-# The phases, in order. ``failed`` is reached from each of the first three.
+# The phases, in order. ``failed`` is reached from each of those before ``ready``.
 NEW = "new"
 INITIALIZING = "initializing"
 OPENING = "opening"
+REPLAYING = "replaying"
 CONFIGURING = "configuring"
 READY = "ready"
 FAILED = "failed"
@@ -34,6 +35,8 @@ class State:
     options: list[dict[str, Any]] = field(factory=list)
     to_set: list[list[str]] = field(factory=list)
     setting: list[str] | None = None
+    mode: str | None = None
+    authenticated: bool = False
     queue: list[str] = field(factory=list)
     prompt: int | None = None
     cancelled: bool = False

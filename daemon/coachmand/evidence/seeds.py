@@ -47,7 +47,7 @@ def copy_files(source: str, names: Iterable[str], home: Path, directory: str) ->
     """
     files = bytes_ = 0
     for path in (path for name in names for path in _files(source, name)):
-        content = _read(os.path.join(source, path))
+        content = read_file(os.path.join(source, path))
         if content is None:
             continue
         files, bytes_ = files + 1, bytes_ + len(content)
@@ -67,7 +67,7 @@ def _files(source: str, name: str) -> Iterator[str]:
         yield from (os.path.relpath(os.path.join(directory, each), source) for each in names)
 
 
-def _read(path: str) -> bytes | None:
+def read_file(path: str) -> bytes | None:
     """The content of a regular file; None for what is missing or of another kind."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:

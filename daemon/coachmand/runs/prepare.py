@@ -9,7 +9,8 @@ from typing import Any
 import trio
 from attrs import evolve, frozen
 
-from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan
+from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan, UserFiles
+from coachman_adapters.seeds import content_of
 from coachman_sandbox import environment as crossing
 from coachman_sandbox import executables, gitview, layout
 from coachman_sandbox.bubblewrap import Compiled, compile_policy
@@ -20,7 +21,7 @@ from coachman_sandbox.profiles import PROFILES
 from .. import durable
 from ..build import installed_version
 from ..evidence.rundir import RunDirectory
-from ..evidence.seeds import copy_files, write_seed
+from ..evidence.seeds import copy_files, read_file, write_seed
 from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
@@ -212,7 +213,8 @@ def _place_and_compile(
     private = services.state.root / home
     _copy_user_files(record, adapter, environment, private)
     for seed in plan.seeds:
-        write_seed(private, seed.path, seed.content, seed.mode)
+        own = _users_own(seed.path, record, adapter, environment) if seed.defaults else None
+        write_seed(private, seed.path, content_of(seed, own), seed.mode)
     return launch
 
 
@@ -225,11 +227,31 @@ def _subfolder(record: Record) -> str:
 def _copy_user_files(
     record: Record, adapter: Adapter, environment: Mapping[str, str], home: Path
 ) -> None:
-    own = environment.get("HOME", "/nonexistent")
     for files in adapter.spec.user_files:
-        source = environment.get(files.variable or "") or os.path.join(own, files.directory)
-        settings = () if record.profile == SEALED else files.settings
-        copy_files(source, settings + files.credentials, home, files.directory)
+        source = _source(files, environment)
+        copy_files(source, _lent(files, record), home, files.directory)
+
+
+def _source(files: UserFiles, environment: Mapping[str, str]) -> str:
+    """Where the user has them."""
+    own = environment.get("HOME", "/nonexistent")
+    return environment.get(files.variable or "") or os.path.join(own, files.directory)
+
+
+def _lent(files: UserFiles, record: Record) -> tuple[str, ...]:
+    """Those that the run's profile gives to the agent."""
+    return (() if record.profile == SEALED else files.settings) + files.credentials
+
+
+def _users_own(
+    path: str, record: Record, adapter: Adapter, environment: Mapping[str, str]
+) -> bytes | None:
+    """The user's own file that the agent has at ``path`` of its home; None where it has none."""
+    for files in adapter.spec.user_files:
+        relative = os.path.relpath(path, files.directory)
+        if relative in _lent(files, record):
+            return read_file(os.path.join(_source(files, environment), relative))
+    return None
 
 
 def compile_launch(
