@@ -1,4 +1,7 @@
-"""OpenAI Responses, with function calls and the ``apply_patch`` tool that takes plain text."""
+"""OpenAI Responses, with function calls and the ``apply_patch`` tool that takes plain text.
+
+A function's name may begin with its namespace and a dot.
+"""
 
 import itertools
 import json
@@ -53,7 +56,11 @@ def usage(reply: Reply) -> dict[str, Any]:
 
 
 def whole(asked: Asked, reply: Reply) -> dict[str, Any]:
-    told = {"output": _items(reply), "usage": usage(reply)}
+    return _ended(asked, reply, _items(reply))
+
+
+def _ended(asked: Asked, reply: Reply, items: list[dict[str, Any]]) -> dict[str, Any]:
+    told = {"output": items, "usage": usage(reply)}
     if reply.stop_reason is None:
         return _response(asked, "completed", **told)
     details = {"reason": reply.stop_reason}
@@ -72,13 +79,14 @@ def stream(asked: Asked, reply: Reply) -> Iterator[tuple[bytes, bool]]:
         failure = {"code": "server_error", "message": reply.text}
         yield event("response.failed", response=_response(asked, "failed", error=failure))
         return
-    for index, item in enumerate(_items(reply)):
+    items = _items(reply)
+    for index, item in enumerate(items):
         place = {"output_index": index}
         yield event("response.output_item.added", **place, item=_begun(item))
         for kind, part in _pieces(item, reply):
             yield event(kind, kind.endswith("text.delta"), **place, item_id=item["id"], **part)
         yield event("response.output_item.done", **place, item=item)
-    last = whole(asked, reply)
+    last = _ended(asked, reply, items)
     yield event(f"response.{last['status']}", response=last)
 
 
@@ -99,22 +107,26 @@ def _response(asked: Asked, status: str, **members: Any) -> dict[str, Any]:
 
 def _items(reply: Reply) -> list[dict[str, Any]]:
     thought = [{"type": "summary_text", "text": reply.thought}]
-    items = [{"type": "reasoning", "id": "rs_1", "summary": thought}] if reply.thought else []
+    begun = {"type": "reasoning", "id": f"rs_{call_id()}", "summary": thought}
+    items = [begun] if reply.thought else []
     return [*items, _call(*reply.call) if reply.call else _said(reply.text)]
 
 
 def _said(text: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"type": "message", "id": "msg_1", "role": "assistant", "content": content}
+    return {"type": "message", "id": f"msg_{call_id()}", "role": "assistant", "content": content}
 
 
 def _call(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    item = {"id": "fc_1", "call_id": call_id(), "name": name, "status": "completed"}
+    call = call_id()
+    item = {"id": f"fc_{call}", "call_id": call, "status": "completed"}
     if name != PATCH:
-        return {"type": "function_call", **item, "arguments": json.dumps(arguments)}
+        namespace, dot, own = name.rpartition(".")
+        named = {"name": own, **({"namespace": namespace} if dot else {})}
+        return {"type": "function_call", **item, **named, "arguments": json.dumps(arguments)}
     lines = [f"+{line}" for line in arguments["content"].splitlines()]
     patch = ["*** Begin Patch", f"*** Add File: {arguments['path']}", *lines, "*** End Patch"]
-    return {"type": "custom_tool_call", **item, "input": "\n".join(patch) + "\n"}
+    return {"type": "custom_tool_call", **item, "name": name, "input": "\n".join(patch) + "\n"}
 
 
 def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
