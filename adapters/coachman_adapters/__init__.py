@@ -1,5 +1,6 @@
 """Agents as sans-IO conversations: what each is, how it starts, how it is talked to."""
 
+from coachman_adapters.claude import CLAUDE
 from coachman_adapters.command import COMMAND
 from coachman_adapters.conversation import Adapter
 from coachman_adapters.demo import DEMO
@@ -8,6 +9,6 @@ from coachman_adapters.opencode import OPENCODE
 from coachman_adapters.pi import PI
 
 ADAPTERS: dict[str, Adapter] = {
-    adapter.spec.name: adapter for adapter in (COMMAND, DEMO, GEMINI, OPENCODE, PI)
+    adapter.spec.name: adapter for adapter in (CLAUDE, COMMAND, DEMO, GEMINI, OPENCODE, PI)
 }
 """Every known agent by its name."""

@@ -1,6 +1,7 @@
 """Anthropic Messages."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,6 +19,8 @@ ERROR_TYPES = {
     500: "api_error",
     529: "overloaded_error",
 }
+# What a client says by itself in the user's place.
+REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 SIGNATURE = "c2NyaXB0ZWQ="
 Block = dict[str, Any]
 
@@ -49,7 +52,8 @@ def _messages(message: Mapping[str, Any]) -> Iterator[Message]:
     for result in results:
         yield Message("tool", text_of_parts(result.get("content")))
     if not results or directives(text):
-        yield Message(str(message.get("role")), text)
+        own = REMINDER.sub("", text).strip() or not text
+        yield Message(str(message.get("role")) if own else "system", text)
 
 
 def usage(reply: Reply) -> dict[str, Any]:

@@ -1,0 +1,93 @@
+"""What a run used. Counted from what each result says was used since the one before it.
+
+A result's own ``usage`` leaves out subagents and turns that were cut off, and its
+``total_cost_usd`` counts the session in some versions and the process in others. Where the CLI
+does not tell what is new, the tokens are those of ``usage`` and the cost is known for new
+sessions only.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coachman_adapters.acp.quirks import count
+from coachman_adapters.claude.state import State
+from coachman_adapters.conversation import Action, Usage
+
+COST_DIGITS = 9
+NEW = "model_usage_since_last_result"
+COUNTERS = ("input", "cached_input", "output", "reasoning", "total")
+PROVIDERS = {"firstParty": "anthropic", "bedrock": "aws", "vertex": "google"}
+Model = Mapping[str, Any]
+
+
+def turn(state: State, result: Mapping[str, Any], resumed: bool) -> list[Action]:
+    """The run's usage with what ``result`` adds to it; nothing where it adds nothing."""
+    models = _models(result.get(NEW))
+    if models is None:
+        added = _of_usage(result.get("usage"))
+        state.cost_usd = None if resumed else _number(result.get("total_cost_usd"))
+    else:
+        added = _sum([_of_model(model) for model in models.values()])
+        state.cost_usd = _cost(state.cost_usd, models.values())
+    if not added["total"]:
+        return []
+    state.counters = _sum([state.counters, added])
+    provider = _provider(models or {}, state.model)
+    return [Usage(dict(state.counters), state.cost_usd, state.model, provider)]
+
+
+def _models(value: Any) -> dict[str, Model] | None:
+    if not isinstance(value, dict):
+        return None
+    return {name: model for name, model in value.items() if isinstance(model, dict)}
+
+
+def _of_model(model: Model) -> dict[str, int]:
+    fresh = count(model.get("inputTokens")) + count(model.get("cacheCreationInputTokens"))
+    return _counters(
+        fresh,
+        count(model.get("cacheReadInputTokens")),
+        count(model.get("outputTokens")),
+        count(model.get("thinkingTokens")),
+    )
+
+
+def _of_usage(usage: Any) -> dict[str, int]:
+    given = usage if isinstance(usage, dict) else {}
+    fresh = count(given.get("input_tokens")) + count(given.get("cache_creation_input_tokens"))
+    cached = count(given.get("cache_read_input_tokens"))
+    return _counters(fresh, cached, count(given.get("output_tokens")), 0)
+
+
+def _counters(fresh: int, cached: int, output: int, reasoning: int) -> dict[str, int]:
+    """Reasoning is a part of the output, so the total does not count it again."""
+    parts = {"input": fresh, "cached_input": cached, "output": output}
+    return {**parts, "reasoning": reasoning, "total": sum(parts.values())}
+
+
+def _sum(parts: list[dict[str, int]]) -> dict[str, int]:
+    return {name: sum(part.get(name, 0) for part in parts) for name in COUNTERS}
+
+
+def _cost(before: float | None, models: Any) -> float | None:
+    """None from the first model on whose price the CLI only guesses."""
+    costs = [_number(model.get("costUSD")) for model in models if not _is_guess(model)]
+    known = [cost for cost in costs if cost is not None]
+    if before is None or len(known) < len(models):
+        return None
+    return round(before + sum(known), COST_DIGITS)
+
+
+def _is_guess(model: Model) -> bool:
+    return model.get("costBasis") == "unknown"
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        return None
+    return round(float(value), COST_DIGITS)
+
+
+def _provider(models: Mapping[str, Model], name: str | None) -> str | None:
+    model = models.get(name or "", {})
+    return PROVIDERS.get(str(model.get("provider")))

@@ -1,0 +1,148 @@
+"""Claude Code: what it is and how it is started."""
+
+import json
+from typing import Any
+
+from attrs import frozen
+
+from coachman_adapters.claude.conversation import ClaudeConversation
+from coachman_adapters.claude.handshake import is_session
+from coachman_adapters.claude.questions import TOOL as QUESTION
+from coachman_adapters.conversation import (
+    AgentRequest,
+    AgentSpec,
+    Conversation,
+    LaunchPlan,
+    UserFiles,
+)
+
+CREDENTIALS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+)
+SETTINGS = (
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_BEDROCK_BASE_URL",
+    "ANTHROPIC_BETAS",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_FOUNDRY_BASE_URL",
+    "ANTHROPIC_FOUNDRY_RESOURCE",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION",
+    "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "API_TIMEOUT_MS",
+    "AWS_REGION",
+    "BASH_DEFAULT_TIMEOUT_MS",
+    "BASH_MAX_TIMEOUT_MS",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    "CLAUDE_CODE_MAX_RETRIES",
+    "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+    "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
+    "CLAUDE_CODE_SKIP_VERTEX_AUTH",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLOUD_ML_REGION",
+    "DISABLE_PROMPT_CACHING",
+    "MAX_THINKING_TOKENS",
+)
+USER_FILES = UserFiles(
+    ".claude",
+    "CLAUDE_CONFIG_DIR",
+    settings=(
+        "settings.json",
+        "CLAUDE.md",
+        "agents",
+        "commands",
+        "output-styles",
+        "rules",
+        "skills",
+    ),
+    credentials=(".credentials.json",),
+)
+MODE = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+STREAM = ("-p", *MODE, "--include-partial-messages", "--permission-prompt-tool", "stdio")
+# A run ends with its turn: nothing is to wake the model later, or to go on without it.
+TIMELESS = ("CronCreate", "CronDelete", "CronList", "Monitor", "ScheduleWakeup", "Workflow")
+# The run has a worktree of its own already.
+ELSEWHERE = ("EnterWorktree", "ExitWorktree")
+# By itself it does not ask about commands that only read, nor about what the user's own rules
+# allow; a rule that asks goes before both. Where a person decides, its own rules are what that
+# person knows, and only with them it offers to allow for the whole session.
+ASKS = ("Bash", "Edit", "NotebookEdit", "WebFetch", "WebSearch", "Write")
+SWITCHES = (
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_BUG_COMMAND",
+    "DISABLE_ERROR_REPORTING",
+    "DISABLE_TELEMETRY",
+)
+
+
+def _settings(request: AgentRequest) -> dict[str, Any]:
+    asks = {} if request.permissions == "ask" else {"ask": list(ASKS)}
+    return {"permissions": {"defaultMode": "default", **asks}}
+
+
+def _without(request: AgentRequest) -> tuple[str, ...]:
+    """The tools that it is not to have. A question needs somebody who answers."""
+    nobody = () if request.permissions == "ask" else (QUESTION,)
+    return (*nobody, *TIMELESS, *ELSEWHERE)
+
+
+@frozen
+class ClaudeAgent:
+    """The `Adapter` of Claude Code."""
+
+    spec: AgentSpec
+
+    def plan(self, request: AgentRequest) -> LaunchPlan:
+        """Its one mode for all runs, with what this one asked for."""
+        flags = {
+            "--settings": json.dumps(_settings(request), separators=(",", ":")),
+            "--disallowedTools": ",".join(_without(request)),
+            # What is no id is refused by the conversation, which then needs no session at all.
+            "--resume": request.session if is_session(request.session) else None,
+            "--model": request.model,
+            "--effort": request.effort,
+            "--agent": request.as_agent,
+        }
+        words = [word for flag, value in flags.items() if value for word in (flag, value)]
+        home = {"CLAUDE_CONFIG_DIR": f"{request.home}/{USER_FILES.directory}"}
+        switches = dict.fromkeys(SWITCHES, "1")
+        return LaunchPlan(argv=("{executable}", *STREAM, *words), env={**home, **switches})
+
+    def converse(self, request: AgentRequest) -> Conversation:
+        return ClaudeConversation(request)
+
+
+CLAUDE = ClaudeAgent(
+    AgentSpec(
+        name="claude",
+        title="Claude Code",
+        executables=("claude",),
+        native=("bin/claude.exe", "bin/claude"),
+        environment=(*CREDENTIALS, *SETTINGS),
+        credentials=CREDENTIALS,
+        efforts=("low", "medium", "high", "xhigh", "max"),
+        resumes=True,
+        keeps=True,
+        takes_agent=True,
+        user_files=(USER_FILES,),
+        hosts=("api.anthropic.com:443",),
+        pricing="anthropic",
+    )
+)
