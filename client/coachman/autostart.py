@@ -1,7 +1,8 @@
 """Start the daemon of this user and wait until it answers.
 
-Two that start at once converge: the second daemon finds the state lock held,
-says so, and its starter connects to the first.
+Where it is installed as a service, the user manager starts it. Two that start at once
+converge: the second daemon finds the state lock held, says so, and its starter connects to
+the first.
 """
 
 import json
@@ -11,6 +12,7 @@ import time
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812 - a class, whatever its spelling
 
+from . import service
 from .connection import Connection, with_short_path
 from .environment import for_daemon
 from .errors import CoachmanError, ConnectionLostError, DaemonNotRunning
@@ -58,6 +60,8 @@ def start_daemon(
     ``pid`` is None where another starter was quicker. Raises CoachmanError with
     the daemon's own words when it refuses, or when it stays silent.
     """
+    if command is None and service.start(env):
+        return {"ready": True, "socket": socket_path(env), "pid": None}
     deadline = time.monotonic() + timeout_s
     state = state_dir(env)
     _make_private(state)

@@ -25,9 +25,11 @@ async def tell_status(service: Service, supervisor: Supervisor) -> None:
     """Ready, and from then on how many runs are in which state, at most once a second."""
     if service.notify_path is None:
         return
+    seen = supervisor.changes
     service.tell(READY=1, STATUS=summary(supervisor))
     while True:
-        await supervisor.wait_for_change(supervisor.changes)
+        await supervisor.wait_for_change(seen)
+        seen = supervisor.changes
         service.tell(STATUS=summary(supervisor))
         await trio.sleep(TELL_EVERY_S)
 

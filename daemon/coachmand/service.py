@@ -96,12 +96,22 @@ def listening_socket(fd: int) -> socket.socket:
     except OSError as error:
         raise HandedError(f"cannot listen: descriptor {fd} was not passed") from error
     sock = socket.socket(fileno=fd)
+    if (wrong := _what_is_wrong(sock)) is not None:
+        sock.close()
+        raise HandedError(f"cannot listen: descriptor {fd} is {wrong}")
     sock.set_inheritable(False)
-    if sock.family != socket.AF_UNIX:
-        raise HandedError(f"cannot listen: descriptor {fd} is {sock.family.name}, not AF_UNIX")
-    if sock.type != socket.SOCK_STREAM:
-        raise HandedError(f"cannot listen: descriptor {fd} is {sock.type.name}, not SOCK_STREAM")
-    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-        raise HandedError(f"cannot listen: descriptor {fd} is a socket that does not listen")
     sock.setblocking(False)
     return sock
+
+
+def _what_is_wrong(sock: socket.socket) -> str | None:
+    if sock.family != socket.AF_UNIX:
+        return f"{sock.family.name}, not AF_UNIX"
+    if sock.type != socket.SOCK_STREAM:
+        return f"{sock.type.name}, not SOCK_STREAM"
+    if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return "a socket that does not listen"
+    if not str(sock.getsockname()).startswith("/"):
+        # Without a file it has no mode, and no client looks for it.
+        return "a socket without a file"
+    return None

@@ -1,8 +1,9 @@
-"""``coachman daemon``: start, stop, restart, logs."""
+"""``coachman daemon``: start, stop, restart, logs, install, uninstall."""
 
 import os
 import time
 
+from .. import service
 from ..client import connect
 from ..errors import CoachmanError, ConnectionLostError, DaemonNotRunning, UsageError
 from ..paths import state_dir
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 MODES = ("detach", "drain", "stop")
 COMMAND = Command(
-    "daemon start|stop|restart|logs [OPTIONS]",
-    "Start the daemon, stop it (its runs go on), or print the end of its log.",
+    "daemon start|stop|restart|logs|install|uninstall [OPTIONS]",
+    "Start the daemon, stop it (its runs go on), let it come back as the build on disk, print the\n"
+    "end of its log, or make it a service of systemd's user manager.",
     Option(
         "--mode",
         "stop: detach (default), drain (wait for turns) or stop (end runs)",
@@ -28,8 +30,9 @@ COMMAND = Command(
         choices=MODES,
     ),
     Option("-n --lines", "logs: how many lines (default 200)", "N"),
+    Option("--now", "install: listen now, not only from the next login on"),
     operands=(1, 1),
-    missing="say start, stop, restart or logs",
+    missing="say start, stop, restart, logs, install or uninstall",
 )
 LEAVE_TIMEOUT_S = 30.0
 LOG_LINES = 200
@@ -52,18 +55,25 @@ def main(console: "Console", arguments: "Arguments") -> int:
             return _restart(console, mode)
         case "logs":
             return _logs(console, arguments.count("lines") or LOG_LINES)
+        case "install":
+            from .units import install
+
+            return install(console, arguments.has("now"))
+        case "uninstall":
+            from .units import uninstall
+
+            return uninstall(console)
     raise UsageError(
         f"cannot daemon {action!r}: {COMMAND.missing}", hint=f"usage: coachman {COMMAND.usage}"
     )
 
 
-def _start(console: "Console") -> int:
-    _refuse_socket(console, "start")
+def _start(console: "Console", what: str = "runs already") -> int:
+    refuse_socket(console, "start")
     try:
         with connect() as client:
             status = client.daemon.status()
         said: dict[str, Any] = {"ready": True, "socket": status["socket"], "pid": status["pid"]}
-        what = "runs already"
     except DaemonNotRunning:
         from ..autostart import start_daemon
 
@@ -79,14 +89,38 @@ def _start(console: "Console") -> int:
 def _restart(console: "Console", mode: str) -> int:
     from ..autostart import check_daemon
 
-    _refuse_socket(console, "restart")
+    refuse_socket(console, "restart")
     # The one that runs is worth more than one that cannot start.
     check_daemon(console.env)
-    _leave(console, mode)
+    if _come_back(console, mode):
+        return _start(console, "came back")
+    leave(console, mode)
     return _start(console)
 
 
-def _refuse_socket(console: "Console", action: str) -> None:
+def _come_back(console: "Console", mode: str) -> bool:
+    """Restart the daemon in place; False where there is none, or it is too old for that."""
+    try:
+        client = connect()
+    except DaemonNotRunning:
+        return False
+    with client:
+        patience = None if mode == "drain" else LEAVE_TIMEOUT_S
+        try:
+            left = client.call("daemon.restart", {"mode": mode}, timeout_s=patience)
+        except CoachmanError as error:
+            if error.name == "MethodNotFound":
+                return False
+            raise
+        ends = time.monotonic() + LEAVE_TIMEOUT_S
+        while client.daemon.status()["instance"] == left["instance"]:
+            if time.monotonic() > ends:
+                raise _still_there(client.daemon.status()["pid"], LEAVE_TIMEOUT_S)
+            time.sleep(_POLL_S)
+    return True
+
+
+def refuse_socket(console: "Console", action: str) -> None:
     if console.socket or console.env.get("COACHMAN_SOCKET"):
         raise UsageError(
             f"cannot {action} a daemon on a socket of someone's choice",
@@ -95,7 +129,7 @@ def _refuse_socket(console: "Console", action: str) -> None:
 
 
 def _stop(console: "Console", mode: str) -> int:
-    left = _leave(console, mode)
+    left = leave(console, mode)
     if console.json:
         console.document(left or {"mode": mode, "going_on": [], "stopped": False})
     elif console.quiet:
@@ -111,14 +145,23 @@ def _stop(console: "Console", mode: str) -> int:
     return EXIT_OK
 
 
-def _leave(console: "Console", mode: str) -> "Any":
-    """Shut the daemon down and wait until it is gone; None where there is none."""
+def leave(console: "Console", mode: str) -> "Any":
+    """Shut the daemon down and wait until it is gone; None where there is none.
+
+    A socket that systemd listens on is stopped as well: the next client would start it again.
+    """
+    socket_unit = console.socket is None and service.is_active(console.env, service.SOCKET)
+    if socket_unit and not service.is_active(console.env, service.SERVICE):
+        service.manage(console.env, "stop", service.SOCKET)
+        return None
     try:
         client = connect(console.socket)
     except DaemonNotRunning:
         return None
     with client:
         pid = client.daemon.status()["pid"]
+        if socket_unit:
+            service.manage(console.env, "stop", service.SOCKET)
         # Draining lasts as long as the turns do.
         patience = None if mode == "drain" else LEAVE_TIMEOUT_S
         left = client.call("daemon.shutdown", {"mode": mode}, timeout_s=patience)
@@ -129,14 +172,18 @@ def _leave(console: "Console", mode: str) -> "Any":
 def _wait_until_gone(path: str, pid: int, patience_s: float | None) -> None:
     ends = None if patience_s is None else time.monotonic() + patience_s
     while _alive(pid) or _answers(path):
-        if ends is not None and time.monotonic() > ends:
-            raise CoachmanError(
-                f"cannot stop the daemon: pid {pid} is still there after {patience_s:g} s",
-                name="Timeout",
-                hint="its log says what it waits for: coachman daemon logs",
-                next=[["coachman", "daemon", "logs"]],
-            )
+        if ends is not None and patience_s is not None and time.monotonic() > ends:
+            raise _still_there(pid, patience_s)
         time.sleep(_POLL_S)
+
+
+def _still_there(pid: int, after_s: float) -> CoachmanError:
+    return CoachmanError(
+        f"cannot stop the daemon: pid {pid} is still there after {after_s:g} s",
+        name="Timeout",
+        hint="its log says what it waits for: coachman daemon logs",
+        next=[["coachman", "daemon", "logs"]],
+    )
 
 
 def _alive(pid: int) -> bool:
@@ -157,6 +204,8 @@ def _answers(path: str) -> bool:
 
 
 def _logs(console: "Console", count: int) -> int:
+    if service.is_installed(console.env):
+        return _journal(console, count)
     path = os.path.join(state_dir(console.env), "daemon.log")
     try:
         with open(path, "rb") as file:
@@ -168,9 +217,27 @@ def _logs(console: "Console", count: int) -> int:
             name="NotFound",
             hint="a daemon that was started by hand writes to its own stderr",
         ) from None
+    _show(console, path, lines)
+    return EXIT_OK
+
+
+def _journal(console: "Console", count: int) -> int:
+    """A service logs to the journal."""
+    argv = ("journalctl", "--user", "-u", service.SERVICE, "-n", str(count), "-o", "cat", "-q")
+    code, said = service.run(console.env, *argv)
+    if code != 0:
+        raise CoachmanError(
+            f"cannot read the journal: {visible(said.strip()) or f'journalctl exited {code}'}",
+            name="NotFound",
+            hint="a daemon that was started by hand writes to its own stderr",
+        )
+    _show(console, None, said.splitlines())
+    return EXIT_OK
+
+
+def _show(console: "Console", path: str | None, lines: list[str]) -> None:
     if console.json:
         console.document({"path": path, "lines": lines})
     else:
         for line in lines:
             console.line(visible(line))
-    return EXIT_OK
