@@ -62,10 +62,18 @@ class EndNotification:
     reason: str
 
 
+@frozen
+class LeavingNotification:
+    """The daemon restarts. What it has not answered it will not carry out: connect, ask again."""
+
+    reason: str
+
+
 NOTIFICATIONS = {
     "event.event": EventNotification,
     "event.progress": ProgressNotification,
     "event.end": EndNotification,
+    "daemon.leaving": LeavingNotification,
 }
 
 

@@ -809,6 +809,11 @@ export type Interrupted = {
   "turn": number | null;
 };
 
+/** The daemon restarts. What it has not answered it will not carry out: connect, ask again. */
+export type LeavingNotification = {
+  "reason": string;
+};
+
 /** A page of the transcript; `next_cursor` leads to what is before it. */
 export type Log = {
   "lines": Array<LogLine>;
@@ -1433,6 +1438,7 @@ export interface Notifications {
   "event.event": EventNotification;
   "event.progress": ProgressNotification;
   "event.end": EndNotification;
+  "daemon.leaving": LeavingNotification;
 }
 
 export type ErrorName = "ParseError" | "InvalidRequest" | "MethodNotFound" | "InvalidParams" | "InternalError" | "NotFound" | "Conflict" | "Denied" | "Timeout" | "Busy" | "AgentFailed" | "BoundaryUnavailable" | "Degraded" | "Cancelled";
