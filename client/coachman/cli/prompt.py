@@ -43,7 +43,8 @@ def main(console: "Console", arguments: "Arguments") -> int:
         from .foreground import Foreground
 
         asking = details["permissions"] == "ask"
-        after = None if prompted["resumed"] else details["last_seq"]
+        known = prompted["new"] and not prompted["resumed"]
+        after = details["last_seq"] if known else None
         watched = Foreground(
             console, client, prompted["run"], prompted["handle"], asking=asking, after_seq=after
         )

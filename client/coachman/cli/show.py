@@ -113,6 +113,8 @@ def _turns(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     waiting = [queued for queued in details.get("queue") or () if queued["prompt"] > 1]
     for number, queued in enumerate(waiting):
         yield "" if number else "waiting", f"{queued['prompt']} {visible(queued['title'])}"
+    if closes := (details.get("deadlines") or {}).get("parked"):
+        yield "closes", f"{clock(closes)}, unless it is prompted"
 
 
 def _times(details: "RunDetails") -> "Iterator[tuple[str, str]]":

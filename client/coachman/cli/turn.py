@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from ..results import Event
     from .console import Console
 
-# What a run does next, once a turn is over: the first of these says it.
+# What a run does next, once a turn is over. One that stops tells its own end.
 _AFTERWARDS = frozenset({"turn.started", "run.state"})
+_GOES_ON = {"parked": "parked", "None": "active"}
 _ENDS = {
     "end_turn": "is over",
     "cancelled": "was interrupted",
@@ -58,8 +59,8 @@ class Turn:
             self.dropped = True
         elif mine and kind == "turn.ended" and event.get("turn") == self.number:
             self.stop_reason, self.error = event["stop_reason"], event.get("error")
-        elif self.stop_reason is not None and kind in _AFTERWARDS and event.get("to") != "ended":
-            self.state = event.get("to") or "active"
+        elif self.stop_reason is not None and kind in _AFTERWARDS:
+            self.state = _GOES_ON.get(str(event.get("to")), self.state)
         elif mine and self.stop_reason is None:
             self._hear(kind, event)
 

@@ -6,6 +6,7 @@ from ..errors import ConnectionLostError, DaemonNotRunning, UsageError
 from ..wire import (
     EXIT_ATTENTION,
     EXIT_FAILED,
+    EXIT_OF_TURN,
     EXIT_OK,
     EXIT_STILL_RUNNING,
     exit_of_result,
@@ -27,7 +28,8 @@ UNTIL = ("ended", "attention", "turn")
 COMMAND = Command(
     "wait X… [OPTIONS]",
     "Wait until all runs have ended. The exit code is their outcome (the common one, else 1),\n"
-    "10 when a run needs attention, 11 when --timeout ran out first.",
+    "10 when a run needs attention, 11 when --timeout ran out first. With --until turn it is how\n"
+    "that turn ended.",
     Option(
         "--until", "ended, or attention (which the end meets too), or turn", "WHAT", choices=UNTIL
     ),
@@ -99,11 +101,13 @@ def exit_code(waited: "Waited") -> int:
         return EXIT_STILL_RUNNING
     if waited["met"] == "attention" or any(run.get("met") == "attention" for run in runs):
         return EXIT_ATTENTION
-    codes = {
-        exit_of_result(str(run["outcome"]), run.get("stop_reason"))
-        for run in runs
-        if run.get("outcome")
-    }
+    codes = {_code(run) for run in runs if run.get("met")}
     if len(codes) == 1:
         return codes.pop()
     return EXIT_FAILED if codes else EXIT_OK
+
+
+def _code(run: "WaitedRun") -> int:
+    if run.get("outcome"):
+        return exit_of_result(str(run["outcome"]), run.get("stop_reason"))
+    return EXIT_OF_TURN.get(str(run.get("turn_stop_reason")), EXIT_OK)

@@ -272,10 +272,15 @@ async def _get(context: Context, run: str) -> Any:
         "attempts": living.view.attempt if living else (result or {}).get("attempts", 0),
         "worktree": record.worktree,
         "evidence_dir": str(directory.path),
-        "deadlines": {"wall": record.wall.epoch_ms},
+        "deadlines": _deadlines(record, living.view if living else None),
         "usage": living.view.usage if living else (result or {}).get("usage"),
         "result": result,
     }
+
+
+def _deadlines(record: Record, view: View | None) -> dict[str, int]:
+    parked = view.parked_until if view is not None else None
+    return {"wall": record.wall.epoch_ms, **({"parked": parked["epoch_ms"]} if parked else {})}
 
 
 def _queue(view: View) -> list[records.WaitingPrompt]:

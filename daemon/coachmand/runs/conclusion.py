@@ -34,7 +34,7 @@ ENDED_BY_REASON = {
     "replay_diverged": "replay_diverged",
     "start_failed": "start_failed",
     "internal_error": "internal_error",
-    "interrupt_unconfirmed": "cancel",
+    "interrupt_unconfirmed": "interrupt",
 }
 MAX_ROWS = 1000
 MAX_LEFT_OUT = 20

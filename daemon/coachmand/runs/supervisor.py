@@ -97,13 +97,13 @@ class Supervisor:
     # --- leaving ---
 
     async def settle(self, by: dict[str, Any] | None) -> None:
-        """Accept nothing more and wait until no run is in a turn; with ``by``, end them first."""
+        """Accept nothing more; wait until no run is in a turn or, ended for ``by``, none lives."""
         self.acceptance.leaving = True
         try:
             if by is not None:
                 for run in list(self.runs.values()):
                     run.post(inbox.CancelAsked(by, inbox.Reply()))
-            while self._has_turns() and self.services.storage.ok:
+            while (self.runs if by else self._has_turns()) and self.services.storage.ok:
                 with trio.move_on_after(LOOK_AGAIN_S):
                     await self.wait_for_change(self.changes)
         except trio.Cancelled:

@@ -12,7 +12,7 @@ STDERR_CHARACTERS = 400
 class Facts:
     """What is known when nothing of the run lives any more. Of several turns the last one counts.
 
-    ``ended_by``: agent, cancel, wall, keeper_lost, replay_diverged, internal_error or
+    ``ended_by``: agent, cancel, interrupt, wall, keeper_lost, replay_diverged, internal_error or
     start_failed. ``stop_reason`` is the agent's own terminal record, None where it never gave one;
     ``interrupted``: that turn was told to end. ``session_wanted`` was to be taken up again.
     """
@@ -107,6 +107,14 @@ RULES: tuple[Rule, ...] = (
     (lambda f: f.ended_by == "start_failed", _start_failed),
     (_other_session, _session_changed),
     (lambda f: f.ended_by == "cancel", _always("cancelled", "cancelled")),
+    (
+        lambda f: f.ended_by == "interrupt",
+        _always(
+            "cancelled",
+            "interrupt_unconfirmed",
+            "the agent did not end its turn when it was told to, and was ended itself",
+        ),
+    ),
     (lambda f: f.ended_by == "wall", _timed_out),
     (lambda f: f.stop_reason is None, _died),
     (lambda f: f.stop_reason == "error", _agent_error),

@@ -61,7 +61,8 @@ async def _row(supervisor: Supervisor, run: str, until: str, turn_before: int) -
         **{key: summary[key] for key in _SUMMARY},
         "met": met,
         "turn": view.turn,
-        "turn_stop_reason": view.turn_stop_reason if view.turn_over else None,
+        # Of the turn that was waited for, though the next one may have begun.
+        "turn_stop_reason": view.turn_stop_reason if view.turn_over or met == "turn" else None,
         "attention": attention,
         "seconds_since_event": max(0, epoch_ms() - view.last_ms) / 1000,
         "usage": view.usage,
