@@ -8,7 +8,7 @@ import pytest
 
 from client_daemon import HANDLE, RUN, FakeDaemon, FaultError, Peer, coachman
 from client_samples import AGENTS, permission, result, summary
-from coachman.cli.render import changes, ending
+from coachman.cli.render import changes, cost, ending
 
 OPENCODE = {
     **AGENTS["agents"][0],
@@ -73,6 +73,15 @@ def test_filters_silence_the_count_of_older_runs(state_dir: Path, words: list[st
 def test_changes_count_files_and_lines(counts: dict[str, int] | None, told: str) -> None:
     """Empty files are changes, and no change is none."""
     assert changes(counts) == told
+
+
+@pytest.mark.parametrize(
+    ("usd", "told"),
+    [(None, "–"), (0, "$0.00"), (0.0001, "<$0.01"), (0.005, "$0.01"), (1.239, "$1.24")],
+)
+def test_a_cost_is_told_in_cents(usd: float | None, told: str) -> None:
+    """What is unknown, free, or less than a cent are three things."""
+    assert cost(usd) == told
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 NOTHING = "–"
 NOW_COLUMNS = 60
 _MIN_NOW_COLUMNS = 10
+_SHOWN_USD = 0.005
 _WORKING = {"active": "working"}
 
 
@@ -26,8 +27,10 @@ def tokens(count: "Any") -> str:
 
 
 def cost(usd: "Any") -> str:
-    """A price in dollars."""
-    return f"${usd:.2f}" if isinstance(usd, (int, float)) else NOTHING
+    """A price in dollars; what rounds to nothing is still not free."""
+    if not isinstance(usd, (int, float)):
+        return NOTHING
+    return f"${usd:.2f}" if usd >= _SHOWN_USD or usd <= 0 else "<$0.01"
 
 
 def changes(counts: "Mapping[str, Any] | None") -> str:
