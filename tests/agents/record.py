@@ -25,7 +25,7 @@ from model_server import ModelServer  # noqa: E402
 from parts import PARTS, Part  # noqa: E402
 
 from agents_driver import Drive, choose, is_ask, is_event  # noqa: E402
-from agents_replay import FIXTURES, replay, request_of, stdin_of  # noqa: E402
+from agents_replay import FIXTURES, Step, replay, request_of, stdin_of  # noqa: E402
 from coachman_adapters import ADAPTERS  # noqa: E402
 from coachman_adapters.conversation import AgentRequest, SessionKnown  # noqa: E402
 from coachman_adapters.seeds import content_of  # noqa: E402
@@ -52,6 +52,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "two_turns": {"prompts": ["SAY one", "SAY two"], "keep": True},
     "wrong_session": {"prompts": ["SAY never"], "session": True},
 }
+# What a scenario may ask for beside its part.
+OTHER = ("model", "permissions", "as_agent")
 UUID = r"\b()[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
 NOBODYS_UUID = "00000000-0000-4000-8000-"
 # As a path, below another one, and as a directory's name.
@@ -104,7 +106,8 @@ class Bench:
         # Outside a sandbox our own programs are where they are.
         argv = [words.get(w, w).replace("/run/coachman", str(GUEST)) for w in plan.argv]
         path = f"{self.bin}:{os.environ['PATH']}"
-        env = {"HOME": str(self.home), "PATH": path, **self.env, **plan.env}
+        own = {**self.env, **scenario.get("env", {})}
+        env = {"HOME": str(self.home), "PATH": path, **own, **plan.env}
         hooks = {name: scenario[name] for name in ("decide", "cancel_when") if name in scenario}
         hooks.setdefault("decide", ALLOW if "cancel_when" not in scenario else None)
         drive = Drive(self.adapter.converse(request), argv, cwd=self.work, env=env, **hooks)
@@ -140,18 +143,19 @@ def record(part: Part, agents: Path, name: str) -> None:
             counters = dict(told_counters) if told_counters else None
             model.requests.clear()
         kept = {"keep": scenario.get("keep", False), "session": session}
-        other = {key: scenario[key] for key in ("model", "permissions") if key in scenario}
+        other = {key: scenario[key] for key in OTHER if key in scenario}
         request = bench.request(**kept, session_counters=counters, **other)
         drive = bench.drive(request, scenario)
         told = {
             "cwd": request.cwd,
             "permissions": request.permissions,
             "model": request.model,
+            "as_agent": request.as_agent,
             **kept,
             "session_counters": counters,
             "usage": model.totals(),
             "stdin": stdin_of(drive.actions).decode(),
-            "steps": drive.steps,
+            "steps": shortened(drive.steps, part),
         }
         text = clean(json.dumps(told, indent=1, ensure_ascii=False), Path(scratch), model, part)
     check(part, json.loads(text))
@@ -159,6 +163,23 @@ def record(part: Part, agents: Path, name: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / f"{name}.json").write_text(text + "\n")
     print(f"{name}: {len(text)} bytes")
+
+
+def shortened(steps: list[Step], part: Part) -> list[Step]:
+    """``steps`` with whole lines, each as the part shortens it; as they are where it does not."""
+    if part.shorten is None:
+        return steps
+    found: list[Step] = []
+    held = ""
+    for step in steps:
+        if "stdout" not in step:
+            found.append(step)
+            continue
+        *lines, held = (held + step["stdout"]).split("\n")
+        frames = [part.shorten(json.loads(line)) for line in lines]
+        text = "".join(json.dumps(frame, ensure_ascii=False) + "\n" for frame in frames)
+        found += [{"stdout": text}] if text else []
+    return found
 
 
 def clean(text: str, scratch: Path, model: ModelServer, part: Part) -> str:

@@ -29,13 +29,18 @@ READ_BYTES = 65536
 TOTAL_LIMIT_S = 60.0
 STDERR_TAIL_BYTES = 4096
 
-Decide = Callable[[Ask], str | None]
+Decide = Callable[[Ask], Step]
 Trigger = Callable[[Action], bool]
 
 
-def choose(kind: str) -> Decide:
-    """Answer every question with the option of ``kind``."""
-    return lambda ask: next(option.id for option in ask.options if option.kind == kind)
+def choose(kind: str, message: str | None = None) -> Decide:
+    """Answer every question with the option of ``kind``, and maybe with words."""
+
+    def decide(ask: Ask) -> Step:
+        option = next(option.id for option in ask.options if option.kind == kind)
+        return {"option": option, **({"message": message} if message else {})}
+
+    return decide
 
 
 def never(action: Action) -> bool:
@@ -144,7 +149,7 @@ class Drive:
             if action.seconds is not None:
                 self._timers[action.name] = time.monotonic() + action.seconds
         elif isinstance(action, Ask) and self.decide is not None:
-            self._todo.append({"answer": action.request, "option": self.decide(action)})
+            self._todo.append({"answer": action.request, **self.decide(action)})
         if self.cancel_when(action):
             self.cancel_when = never
             self._todo.append({"cancel": True})

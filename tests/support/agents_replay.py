@@ -1,7 +1,7 @@
 """Transcripts of agents: what went into a conversation, and feeding it again.
 
 A transcript is a list of steps, JSON objects: {start}, {stdout: text}, {prompt: text},
-{answer: request, option}, {cancel}, {timer: name}, {finish: {exit_code, signal,
+{answer: request, option, message?}, {cancel}, {timer: name}, {finish: {exit_code, signal,
 stderr, epilogue}}. The stdout of one step is whatever one read returned.
 """
 
@@ -26,7 +26,7 @@ from coachman_adapters.conversation import (
 )
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
-REQUEST_MEMBERS = ("permissions", "model", "keep", "session", "session_counters")
+REQUEST_MEMBERS = ("permissions", "model", "as_agent", "keep", "session", "session_counters")
 Step = dict[str, Any]
 
 
@@ -53,7 +53,7 @@ def feed(conversation: Conversation, step: Step) -> list[Action]:
     if "prompt" in step:
         return conversation.intend(Prompt(step.get("turn", 1), step["prompt"]))
     if "answer" in step:
-        return conversation.intend(Answer(step["answer"], step["option"]))
+        return conversation.intend(Answer(step["answer"], step["option"], step.get("message")))
     if "cancel" in step:
         return conversation.intend(Cancel())
     if "timer" in step:

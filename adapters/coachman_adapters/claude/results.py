@@ -37,7 +37,8 @@ def ended(result: Mapping[str, Any], state: State) -> TurnEnded:
 
 def error(result: Mapping[str, Any], state: State, doing: str = "") -> dict[str, Any]:
     """{message, code, data?} in the CLI's own words, and what helps where it is not logged in."""
-    code = state.api_error or _text(result, "terminal_reason", "subtype") or "no_stop_reason"
+    why = _text(result, "api_error_type", "terminal_reason", "subtype") or "no_stop_reason"
+    code = state.api_error if state.api_error not in (None, "unknown") else why
     message = _message(result)
     if code == "authentication_failed":
         message = f"{message}: {LOGIN}"

@@ -1,10 +1,11 @@
 """The parts that real agents play in tests: how a user of each has it set up for the model."""
 
+from parts.claude import CLAUDE
 from parts.gemini import GEMINI
 from parts.opencode import OPENCODE
 from parts.part import Part
 from parts.pi import PI
 
-PARTS: dict[str, Part] = {part.name: part for part in (GEMINI, OPENCODE, PI)}
+PARTS: dict[str, Part] = {part.name: part for part in (CLAUDE, GEMINI, OPENCODE, PI)}
 
 __all__ = ["PARTS", "Part"]

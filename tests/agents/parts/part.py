@@ -16,9 +16,11 @@ class Part:
     ``name`` names recordings and rows of tables; ``adapter`` is the one it is driven by.
     ``executable`` lies below ``node_modules``. ``env`` is what its user's shell has, ``files``
     what lies in the user's home, by relative path. ``wrong_session`` is an id of the right form
-    that no session has. ``ids`` are patterns of the random ids it makes, each with the prefix
+    that no session has. ``bounded``: a part for runs of one prompt that ask for nothing.
+    ``prices``: dollars for a million tokens of each counter, None where nobody knows. ``ids`` are patterns of the random ids it makes, each with the prefix
     that stays as its first group; UUIDs need none. ``scenarios`` add to those that all play, or
-    replace them; None takes one out.
+    replace them; None takes one out. ``shorten`` leaves out of one message of stdout what is long
+    and says nothing about a run.
     """
 
     name: str
@@ -29,5 +31,8 @@ class Part:
     files: Setting = lambda _model: {}
     model: str | None = None
     permissions: str = "allow"
+    bounded: bool = False
+    prices: Mapping[str, float] | None = None
     ids: tuple[str, ...] = ()
     scenarios: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    shorten: Callable[[dict[str, Any]], dict[str, Any]] | None = None
