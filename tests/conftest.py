@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import trio
@@ -40,6 +41,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="directory whose node_modules holds the real agent CLIs (COACHMAN_TEST_AGENTS)",
     )
     group.addoption(
+        "--node-dir",
+        default=os.environ.get("COACHMAN_TEST_NODE"),
+        help="directory whose node_modules holds what scripts/node installs (COACHMAN_TEST_NODE)",
+    )
+    group.addoption(
         "--rounds",
         type=int,
         default=SOAK_ROUNDS,
@@ -64,6 +70,32 @@ def agents_dir(request: pytest.FixtureRequest) -> Path:
     if not found or not Path(found, "node_modules").is_dir():
         pytest.skip("no real agent is installed: run scripts/agents, or set COACHMAN_TEST_AGENTS")
     return Path(found).resolve()
+
+
+def _absent(what: str) -> NoReturn:
+    """The test cannot run here: skipped, and in CI a failure, for nobody reads a skip."""
+    if IN_CI:
+        pytest.fail(what, pytrace=False)
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def node_tools(request: pytest.FixtureRequest) -> Path:
+    """The ``node_modules`` that scripts/node installs."""
+    found = Path(request.config.getoption("--node-dir") or "", "node_modules")
+    if not found.is_dir():
+        _absent("TypeScript is not installed: run scripts/node, or set COACHMAN_TEST_NODE")
+    return found.resolve()
+
+
+@pytest.fixture(scope="session")
+def tool() -> Callable[[str], str]:
+    """``tool(name)``: the path of a program of this machine."""
+
+    def find(name: str) -> str:
+        return shutil.which(name) or _absent(f"{name} was not found on PATH: see scripts/tools")
+
+    return find
 
 
 @pytest.fixture(scope="session")

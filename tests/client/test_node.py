@@ -1,0 +1,143 @@
+"""The Node client, with a real daemon: follow a run, answer it, outlive the daemon."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import sourcetree
+from coachman.paths import socket_path
+from daemon_process import DaemonProcess
+
+CLIENT = sourcetree.ROOT / "docs/clients/node"
+LIMIT_S = 60
+Tool = Callable[[str], str]
+
+FOLLOW = """
+for await (const event of events(process.argv[1])) {
+  console.log(`${event.seq} ${event.type}`);
+}
+"""
+CALLS = """
+const client = await Client.connect();
+const refused = await client.call("run.get", { run: "nothing" }).catch((error) => error);
+console.log(refused instanceof CoachmanError, refused.name, refused.message);
+const abort = new AbortController();
+const waits = client.call("run.wait", { runs: [process.argv[1]] }, { signal: abort.signal });
+const [pong, status] = await Promise.all([
+  client.call("daemon.ping", {}), client.call("daemon.status", {})]);
+console.log(JSON.stringify(pong), status.runs.waiting);
+abort.abort();
+console.log(await waits.catch((error) => error.name));
+client.close();
+console.log((await client.call("daemon.ping", {}).catch((error) => error)).constructor.name);
+"""
+
+
+def argv(tool: Tool, script: str, *arguments: str) -> list[str]:
+    names = "Client, CoachmanError, events"
+    source = f'import {{ {names} }} from "{CLIENT / "coachman.mjs"}";\n{script}'
+    return [tool("node"), "--input-type=module", "-e", source, *arguments]
+
+
+def node(daemon: DaemonProcess, command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command, env=daemon.env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+
+
+def start(daemon: DaemonProcess, repo: Path, prompt: str) -> str:
+    with daemon.client() as client:
+        started: dict[str, Any] = client.run.start(
+            prompt, dir=str(repo), agent="demo", permissions="ask"
+        )
+    return str(started["run"])
+
+
+def test_the_example_starts_a_run_follows_it_and_answers_its_permission(
+    daemon: DaemonProcess, repo: Path, tool: Tool
+) -> None:
+    """run.mjs allows what the demo agent asks, shows what it says, and exits as the run ended."""
+    prompt = "say I will write.\nwrite hello.txt hello\nsay done"
+    done = node(daemon, [tool("node"), str(CLIENT / "run.mjs"), str(repo), prompt])
+
+    assert done.stderr == ""
+    assert [line.partition(" ")[2] or line for line in done.stdout.splitlines()][1:] == [
+        'will write."',
+        'hello.txt?" allow_once',
+        '"done"',
+        "succeeded",
+    ]
+    assert done.returncode == 0
+
+
+def test_a_stream_survives_the_daemon(
+    daemon: DaemonProcess, repo: Path, tool: Tool, eventually: Callable[..., object]
+) -> None:
+    """SIGKILL of the daemon in the middle leaves no event out and shows none twice."""
+    run = start(daemon, repo, "chunks 20\nask may I\nchunks 20")
+    with daemon.client() as client:
+        client.run.wait([run], until="attention", timeout_s=LIMIT_S)
+        follower = subprocess.Popen(
+            argv(tool, FOLLOW, run), env=daemon.env, stdout=subprocess.PIPE, text=True
+        )
+        assert follower.stdout is not None
+        first = [follower.stdout.readline() for _ in range(5)]
+    daemon.restart()
+    with daemon.client() as client:
+        asked = client.permission.list(run)["permissions"][0]["request"]
+        client.permission.answer(asked, run=run, kind="allow_once")
+    rest, _ = follower.communicate(timeout=LIMIT_S)
+    lines = [*first, *rest.splitlines(keepends=True)]
+    told = [f"{event['seq']} {event['type']}\n" for event in daemon.events(run)]
+
+    assert lines == told
+    assert follower.returncode == 0
+
+
+def test_calls_are_concurrent_refused_by_name_and_cancelled(
+    daemon: DaemonProcess, repo: Path, tool: Tool
+) -> None:
+    """A refusal has its name, a wait holds nothing up, an abort ends it but not the run."""
+    run = start(daemon, repo, "ask may I")
+    with daemon.client() as client:
+        client.run.wait([run], until="attention", timeout_s=LIMIT_S)
+        done = node(daemon, argv(tool, CALLS, run))
+        state = client.run.get(run)["state"]
+
+    assert done.stderr == ""
+    refused, answers, cancelled, hung_up = done.stdout.splitlines()
+    assert refused.startswith("true NotFound cannot find 'nothing'")
+    assert answers == "{} 1"
+    assert (cancelled, hung_up, state) == ("Cancelled", "ConnectionLostError", "waiting")
+
+
+def test_a_daemon_that_is_not_there_is_an_error_at_once(state_dir: Path, tool: Tool) -> None:
+    """Neither a call nor a stream waits for a daemon that was never there."""
+    absent = DaemonProcess(state_dir)
+    for script in ("await Client.connect();", "for await (const e of events('x')) {}"):
+        done = node(absent, argv(tool, script))
+        assert done.returncode == 1
+        assert "ENOENT" in done.stderr
+
+
+def test_sockets_are_found_where_the_command_line_finds_them(tool: Tool) -> None:
+    """Each of the rules of coachman.paths gives the same path in Node."""
+    rules = [
+        {"COACHMAN_SOCKET": "/a/b.sock", "COACHMAN_STATE_DIR": "/s", "HOME": "/h"},
+        {"COACHMAN_STATE_DIR": "/s", "XDG_RUNTIME_DIR": "/run/user/1", "HOME": "/h"},
+        {"XDG_RUNTIME_DIR": "/run/user/1", "HOME": "/h"},
+        {"XDG_STATE_HOME": "/x", "HOME": "/h"},
+        {"HOME": "/h"},
+    ]
+    script = f'import {{ socketPath }} from "{CLIENT / "coachman.mjs"}"; console.log(socketPath());'
+    for rule in rules:
+        done = subprocess.run(
+            [tool("node"), "--input-type=module", "-e", script],
+            env=rule,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == socket_path(rule), json.dumps(rule)
