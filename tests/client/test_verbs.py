@@ -548,11 +548,13 @@ def test_colours_are_for_terminals(state_dir: Path) -> None:
 
 
 def test_the_version_is_that_of_the_distribution(state_dir: Path) -> None:
-    """`coachman version` is what pyproject.toml says."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    """The distribution takes its version from the package; the verb and the flag tell it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-    assert package.__version__ == project["version"]
-    assert coachman(state_dir, "version").stdout == f"coachman {project['version']}\n"
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"] == {"path": "client/coachman/__init__.py"}
+    for words in (["version"], ["--version"]):
+        assert coachman(state_dir, *words).stdout == f"coachman {package.__version__}\n"
 
 
 def test_a_reader_that_has_enough_is_no_error(state_dir: Path) -> None:
