@@ -45,6 +45,7 @@ from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
 from .runs.admission import Admission
 from .runs.clock import boot_id, epoch_ms
+from .runs.scopes import Scopes
 from .runs.services import Boundary, Services
 from .runs.supervisor import Supervisor
 from .service import HandedError, Service, listening_socket
@@ -194,6 +195,7 @@ async def _serve(
     """Serve until told to leave; the listening socket where the daemon is to come back."""
     workers = GitWorkers()
     services = await trio.to_thread.run_sync(_services, config, state, env, workers)
+    services.scopes = Scopes.of(env, is_service=service.notify_path is not None)
     registry = build_registry()
     build = await trio.to_thread.run_sync(build_digest)
     with _listener(paths.socket_path(env), service, options.listener_fd) as listener:

@@ -93,6 +93,7 @@ def test_runs_outlive_stop_and_start(service: Service, repo: Path) -> None:
     """Stopping leaves keepers and agents; nothing starts the daemon again until it is wanted."""
     run = at.start(service, repo, "write x.txt text\nsay done", permissions="ask")
     request = at.until_asked(service, run)
+    cgroups = [Path(f"/proc/{pid}/cgroup").read_text() for pid in at.sandbox_pids(service, run)]
     left = service.told("daemon", "stop")
     stopped, keepers = service.states(), service.keepers()
     unreachable = service.cli("status").returncode
@@ -100,6 +101,7 @@ def test_runs_outlive_stop_and_start(service: Service, repo: Path) -> None:
     with service.client() as client:
         client.permission.answer(request, run=run, kind="allow")
 
+    assert [f"/coachman-{run}.1.scope" in names for names in cgroups] == [True, True, True]
     assert left["going_on"] == [run[-5:]]
     assert stopped == ("inactive", "inactive")
     assert len(keepers) == 1

@@ -103,12 +103,15 @@ async def begin_keeper(run: "Run") -> Starting:
 
     One that a killed daemon had loaded leaves as soon as it finds nobody at its stdin.
     """
-    path = run.directory.attempt(run.view.attempt + 1)
+    number = run.view.attempt + 1
+    path = run.directory.attempt(number)
     await trio.to_thread.run_sync(durable.make_directory, path)
     with trio.move_on_after(KEEPER_START_LIMIT_S):
         while keeper_alive(path):  # noqa: ASYNC110 - a lock tells nobody that it is free
             await trio.sleep(RETRY_S)
-    return await Starting.begin(os.path.join(path, keeper.LOCK_NAME), run.services.python)
+    starting = await Starting.begin(os.path.join(path, keeper.LOCK_NAME), run.services.python)
+    run.services.scopes.enclose(starting, f"{run.fixed.run}.{number}", run.spawn)
+    return starting
 
 
 async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> None:

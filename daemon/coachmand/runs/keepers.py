@@ -42,15 +42,22 @@ class Starting:
     """A keeper's interpreter, loaded and waiting for its launch record: nothing runs yet.
 
     Loading takes longer than all that follows, and needs nothing of the run. Without a record
-    it leaves, so that a daemon that is killed meanwhile leaves nothing behind.
+    it leaves, so that a daemon that is killed meanwhile leaves nothing behind. ``settled`` is
+    set once it is where it shall begin.
     """
 
     def __init__(self, process: trio.Process, lock: int) -> None:
+        self.settled = trio.Event()
+        self.settled.set()
         self._process = process
         self._lock = lock
 
     def __repr__(self) -> str:
-        return f"<Starting pid {self._process.pid}>"
+        return f"<Starting pid {self.pid}>"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @classmethod
     async def begin(
@@ -86,6 +93,7 @@ class Starting:
         """
         try:
             with trio.CancelScope(shield=True), trio.fail_after(LAUNCH_LIMIT_S):
+                await self.settled.wait()
                 answer = await self._finish(json.dumps(record).encode())
         except trio.TooSlowError:
             self._process.kill()

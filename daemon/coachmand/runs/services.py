@@ -15,6 +15,7 @@ from ..evidence.index import Index
 from ..evidence.state import StateDirectory
 from ..repos.pool import GitWorkers
 from .admission import Admission
+from .scopes import Scopes
 
 log = structlog.get_logger("storage")
 
@@ -62,4 +63,5 @@ class Services:
     guest: str
     admission: Admission
     storage: Storage = field(factory=Storage)
+    scopes: Scopes = field(factory=Scopes)
     on_change: Callable[[], None] = lambda: None
