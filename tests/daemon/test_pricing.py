@@ -1,6 +1,7 @@
 """What tokens cost: the table's prices by hand, and everything that has no price."""
 
 import json
+import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -339,3 +340,53 @@ def test_a_runs_cost_is_in_its_result_its_end_and_the_list(
     assert results == {paid: expected, free: None}
     assert rows == {paid: 0.00128, free: None}
     assert {run: event["cost"] for run, event in ended.items()} == results
+
+
+# The demo agent as one that tells its tokens only, with a model that the table has.
+PRICED = """
+import sys
+from attrs import evolve
+from coachman_adapters import ADAPTERS
+from coachman_adapters.acp.agent import AcpAgent
+from coachmand.main import run_daemon
+
+class Priced(AcpAgent):
+    def converse(self, request):
+        return super().converse(evolve(request, model=None))
+
+demo = ADAPTERS["demo"]
+spec, quirks = evolve(demo.spec, pricing="openai"), evolve(demo.quirks, cost="none")
+ADAPTERS["demo"] = Priced(spec=spec, launch=demo.launch, quirks=quirks)
+sys.exit(run_daemon(sys.argv[1:]))
+"""
+
+
+def test_a_calculated_cost_is_told_like_a_reported_one(
+    state_dir: Path, repo: Path, tmp_path: Path
+) -> None:
+    """The daemon prices what the agent used, and says so in result, end and list."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nshift 3\nexec {sys.executable} -I -c {shlex.quote(PRICED)} "$@"\n'
+    )
+    python.chmod(0o755)
+    daemon = DaemonProcess(state_dir, python=str(python)).start()
+    try:
+        with daemon.client() as client:
+            prompt = "usage 1000000 100000\nsay hi"
+            run = client.run.start(prompt, dir=str(repo), agent="demo", model="gpt-5")["run"]
+            client.run.wait([run], timeout_s=60)
+            cost = client.run.result(run)["cost"]
+            [row] = client.run.list()["runs"]
+        ended = daemon.events(run)[-1]
+    finally:
+        daemon.tidy()
+
+    assert cost == {
+        "usd": 2.25,
+        "source": "calculated",
+        "price_version": VERSION,
+        "billing": "unknown",
+    }
+    assert row["cost_usd"] == 2.25
+    assert ended["cost"] == cost
