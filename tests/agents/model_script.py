@@ -119,19 +119,25 @@ def next_directive(messages: tuple[Message, ...]) -> tuple[str, str]:
     users = [n for n, message in enumerate(messages) if message.role == "user"]
     if not users:
         return "SAY", "done"
-    script = directives(_last_said(messages, users[-1]))
+    script = _script(messages, users[-1])
     if not script:
         return "SAY", messages[users[-1]].text
     steps = sum(message.role == "assistant" for message in messages[users[-1] :])
     return script[steps] if steps < len(script) else ("SAY", "done")
 
 
-def _last_said(messages: tuple[Message, ...], last: int) -> str:
-    """The user's last messages: clients put notes of their own beside the prompt."""
-    first = last
-    while first and messages[first - 1].role == "user":
-        first -= 1
-    return "\n".join(message.text for message in messages[first : last + 1])
+def _script(messages: tuple[Message, ...], last: int) -> list[tuple[str, str]]:
+    """The directives of the user's last message that has any.
+
+    Clients put notes of their own beside the prompt; and where a turn was cancelled before the
+    model said anything, its prompt stands right before the next one.
+    """
+    while last >= 0 and messages[last].role == "user":
+        found = directives(messages[last].text)
+        if found:
+            return found
+        last -= 1
+    return []
 
 
 def _first(names: tuple[str, ...], properties: Mapping[str, Any]) -> str | None:

@@ -39,6 +39,7 @@ PI = Part(
     executable="@earendil-works/pi-coding-agent/dist/bundle/cli.js",
     wrong_session="01999999-9999-7999-8999-999999999999",
     files=_files,
+    prices={"input": 1, "cached_input": 0.5, "output": 2},
     ids=(
         r"\b(call_)[0-9A-Za-z]{8,}",
         # The name of a session's file.

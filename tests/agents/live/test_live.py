@@ -1,0 +1,222 @@
+"""The same scenarios with every real agent, through the daemon, in worktree and sandbox.
+
+Each scenario is a column of the table in docs/agents.md, each part of `agents_parts` a row.
+What a CLI cannot do stands in `cannot`, with a proof that is run instead.
+"""
+
+import json
+
+import pytest
+
+from live_cells import CELLS
+from live_stage import LIMIT_S, Stage, eventually, new_token, processes, totals
+
+pytestmark = pytest.mark.real_agent
+
+WORDS = "one two three four five six seven eight nine ten"
+CANCEL_LIMIT_S = 15.0
+
+
+@CELLS.scenario("say")
+def test_say(stage: Stage) -> None:
+    """A prompt is answered, in events and as the turn's message."""
+    if stage.part.bounded:
+        result = stage.start("SAY hello world").result()
+        assert (result["outcome"], result["final_message"]) == ("succeeded", "hello world")
+        return
+    play = stage.session()
+    turn = play.prompt("SAY hello world")
+
+    assert play.turn(turn)["stop_reason"] == "end_turn"
+    assert play.said(turn).strip() == "hello world"
+
+
+@CELLS.scenario("write")
+def test_write(stage: Stage) -> None:
+    """What is allowed by policy is written into the worktree, and only there."""
+    play = stage.start("WRITE made.txt by the agent\nSAY finished")
+    result = play.result()
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert result["final_message"].strip() == "finished"
+    assert [changed["path"] for changed in result["changed_files"]] == ["made.txt"]
+    assert not (stage.repo / "made.txt").exists()
+    used = {name: result["usage"][name] for name in ("input", "cached_input", "output")}
+    assert used == totals(play.requests())
+
+
+@CELLS.scenario("deny")
+def test_deny(stage: Stage) -> None:
+    """A denied write is not written, and the agent hears of it."""
+    play = stage.session()
+    turn = play.prompt("WRITE denied.txt text\nSAY after")
+    asked = play.answer("reject_once")
+    play.turn(turn)
+
+    assert "denied.txt" in json.dumps(asked)
+    assert not (play.tree / "denied.txt").exists()
+    assert play.events("permission.resolved")[-1]["kind"] == "reject_once"
+
+
+@CELLS.scenario("allow")
+def test_allow(stage: Stage) -> None:
+    """The agent waits for the answer; an allowed write is written."""
+    play = stage.session()
+    turn = play.prompt("WRITE allowed.txt text")
+    eventually(lambda: play.state == "waiting", f"{play} waits")
+    before = (play.tree / "allowed.txt").exists()
+    play.answer("allow_once")
+
+    assert play.turn(turn)["stop_reason"] == "end_turn"
+    assert not before
+    assert (play.tree / "allowed.txt").read_text() == "text\n"
+
+
+@CELLS.scenario("two prompts")
+def test_two_prompts(stage: Stage) -> None:
+    """A prompt that comes while another runs waits for it, and gets a turn of its own."""
+    play = stage.session()
+    first = play.prompt(f"SLOW 1 {WORDS}")
+    second = play.prompt("SAY and two")
+    ends = [play.turn(turn)["stop_reason"] for turn in (first, second)]
+
+    assert ends == ["end_turn", "end_turn"]
+    assert second == first + 1
+    assert (play.said(first).strip(), play.said(second).strip()) == (WORDS, "and two")
+
+
+@CELLS.scenario("cancel while it speaks")
+def test_cancel_stream(stage: Stage) -> None:
+    """An interrupt ends the turn at once; the session goes on with what was said in mind."""
+    if stage.part.bounded:
+        play = stage.start(f"SLOW 30 {WORDS}")
+        eventually(play.requests, f"{play} asks the model")
+        play.cancel()
+        assert play.result(CANCEL_LIMIT_S)["outcome"] == "cancelled"
+        return
+    play = stage.session()
+    turn = play.prompt(f"SLOW 30 {WORDS}")
+    eventually(lambda: play.said(turn), f"{play} speaks")
+    play.interrupt()
+    ended = play.turn(turn, CANCEL_LIMIT_S)
+    play.parked()
+    after = play.prompt("SAY still here")
+
+    assert ended["stop_reason"] == "cancelled"
+    assert play.turn(after)["stop_reason"] == "end_turn"
+    assert play.said(after).strip() == "still here"
+
+
+@CELLS.scenario("model error")
+def test_model_error(stage: Stage) -> None:
+    """What the model's server refuses is no success, and its words are told."""
+    if stage.part.bounded:
+        error = stage.start("FAIL 400").result()["error"]
+    else:
+        play = stage.session()
+        error = play.turn(play.prompt("FAIL 400")).get("error")
+
+    assert error is not None
+    assert "scripted failure 400" in json.dumps(error)
+
+
+@CELLS.scenario("interrupt a tool")
+def test_interrupt_tool(stage: Stage) -> None:
+    """An interrupt ends the tool that runs, with its process; the session goes on."""
+    play, token = stage.session(), new_token()
+    turn = play.prompt(f"RUN sh linger.sh {token}")
+    play.answer("allow_once")
+    eventually(lambda: processes(f"86399.{token}"), f"{play} runs its tool")
+    play.interrupt()
+    ended = play.turn(turn, CANCEL_LIMIT_S)
+
+    assert ended["stop_reason"] == "cancelled"
+    eventually(lambda: not processes(f"86399.{token}"), "the tool is gone", CANCEL_LIMIT_S)
+    play.parked()
+    assert play.turn(play.prompt("SAY still here"))["stop_reason"] == "end_turn"
+
+
+@CELLS.scenario("cancel a tool")
+def test_cancel_tool(stage: Stage) -> None:
+    """A run that is cancelled while its tool runs leaves no process behind."""
+    token = new_token()
+    if stage.part.bounded:
+        play = stage.start(f"RUN sh linger.sh {token}")
+    else:
+        play = stage.session()
+        play.prompt(f"RUN sh linger.sh {token}")
+        play.answer("allow_once")
+    eventually(lambda: processes(f"86399.{token}"), f"{play} runs its tool")
+    play.cancel()
+
+    assert play.result(CANCEL_LIMIT_S)["outcome"] == "cancelled"
+    assert processes(f"86399.{token}") == []
+    assert stage.daemon.keepers() == []
+
+
+@CELLS.scenario("resume")
+def test_resume(stage: Stage) -> None:
+    """A second run goes on in the very session of the first, and the model hears the past."""
+    first, second = stage.resumed()
+    results = [play.result() for play in (first, second)]
+
+    assert [result["outcome"] for result in results] == ["succeeded", "succeeded"]
+    assert results[0]["session"] == results[1]["session"]
+    assert results[1]["resumed_from"] == first.run
+    # A past that is known is in every request.
+    assert second.said(1).strip() == "second"
+    counts = [
+        [r["messages"] for r in play.requests() if not r["title"]] for play in (first, second)
+    ]
+    assert min(counts[1][-1:]) > counts[0][0]
+
+
+@CELLS.scenario("usage over a resume")
+def test_usage(stage: Stage) -> None:
+    """Each run's tokens and cost are what the model reported to it alone."""
+    first, second = stage.resumed()
+    until = second.asked
+    asked = (stage.model.requests[first.asked : until], second.requests())
+    for play, requests in zip((first, second), asked, strict=True):
+        result = play.result()
+        used = {name: result["usage"][name] for name in ("input", "cached_input", "output")}
+        assert used == totals(requests)
+        assert result["usage"]["total"] == sum(totals(requests).values())
+        if stage.part.prices is None:
+            assert result["cost"] is None
+        else:
+            usd = sum(used[name] * price for name, price in stage.part.prices.items()) / 1e6
+            assert result["cost"]["usd"] == pytest.approx(usd)
+
+
+@CELLS.scenario("wrong session")
+def test_wrong_session(stage: Stage) -> None:
+    """A session that is not there fails the run; no other one is begun in its place."""
+    first, _ = stage.resumed()
+    stage.lose_session(first)
+    asked = len(stage.model.requests)
+    started = stage.client.run.resume(first.run, "SAY never", keep=False)
+    waited = stage.client.run.wait([started["run"]], timeout_s=LIMIT_S)
+    result = stage.client.run.result(started["run"])
+
+    assert waited["met"] == "ended"
+    assert result["outcome"] == "failed"
+    assert result["final_message"] == ""
+    assert len(stage.model.requests) == asked
+
+
+@CELLS.scenario("the daemon is killed")
+def test_daemon_killed(stage: Stage) -> None:
+    """SIGKILL of the daemon while a tool runs: the run goes on, and its journal is whole."""
+    play = stage.start("RUN sh await.sh\nSAY finished")
+    play.file("begun")
+    stage.daemon.restart()
+    (play.tree / "go").touch()
+    result = play.result()
+    seqs = [event["seq"] for event in play.events()]
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert result["final_message"].strip() == "finished"
+    assert (play.tree / "went.txt").exists()
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert [event["type"] for event in play.events()].count("turn.ended") == 1

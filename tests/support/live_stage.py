@@ -1,0 +1,245 @@
+"""A real agent on stage: its daemon, its scripted model, its user's repository.
+
+A `Stage` serves all scenarios of one part. A `Play` is one run on it, looked at through its
+journal and the socket, as a user would.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import coachman
+from agents_model import CACHED_TOKENS, ModelServer
+from agents_parts import Part
+from coachman_adapters import ADAPTERS
+from coachman_adapters.conversation import AgentSpec
+from daemon_process import DaemonProcess, git, make_repository
+
+LIMIT_S = 60.0
+SOON_S = 10.0
+POLL_S = 0.02
+# Tools of the scenarios: one goes on for a day, one until it is told to stop.
+LINGER = "#!/bin/sh\n: >begun\nexec sleep 86399.$1\n"
+AWAIT = "#!/bin/sh\n: >begun\nuntil [ -e go ]; do sleep 0.05; done\necho went on >went.txt\n"
+_tokens = count(os.getpid() * 1000)
+
+Event = dict[str, Any]
+
+
+def eventually(condition: Callable[[], Any], what: str, within_s: float = LIMIT_S) -> Any:
+    """What ``condition`` returns once it is true; AssertionError names what never was."""
+    ends = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < ends, f"{what}: not within {within_s:.0f} s"
+        time.sleep(POLL_S)
+    return value
+
+
+def processes(token: str) -> list[int]:
+    """The pids of this machine, sandboxes included, whose command line ends with ``token``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[-2:-1] == [token.encode()]:
+            found.append(int(path.parent.name))
+    return found
+
+
+class Stage:
+    """One part, installed for a user whose daemon runs."""
+
+    def __init__(self, part: Part, agents: Path, root: Path, model: ModelServer) -> None:
+        self.part = part
+        self.model = model
+        self.root = root
+        self.daemon = DaemonProcess(root, part.env(model))
+        self.daemon.env["PATH"] = f"{agents / 'node_modules' / '.bin'}:{os.environ['PATH']}"
+        for name, text in part.files(model).items():
+            path = self.daemon.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.repo = make_repository(root / "repo")
+        (self.repo / "linger.sh").write_text(LINGER)
+        (self.repo / "await.sh").write_text(AWAIT)
+        git(self.repo, "add", ".")
+        git(self.repo, "commit", "-q", "-m", "tools")
+        self.daemon.start()
+        self.client: coachman.Client = self.daemon.client()
+        self._session: Play | None = None
+        self._resumed: tuple[Play, Play] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Stage {self.part.name}>"
+
+    @property
+    def spec(self) -> AgentSpec:
+        return ADAPTERS[self.part.adapter].spec
+
+    def start(self, prompt: str, **members: Any) -> "Play":
+        """Start a run in a task of its own, everything allowed unless told otherwise."""
+        members = {"permissions": self.part.permissions, "model": self.part.model, **members}
+        asked = len(self.model.requests)
+        started = self.client.run.start(
+            prompt, dir=str(self.repo), agent=self.part.adapter, **members
+        )
+        return Play(self, started["run"], asked)
+
+    def session(self) -> "Play":
+        """The run that is kept for scenarios that leave it as it was, parked and asking."""
+        if self._session is None or not self._session.is_through():
+            play = self.start("SAY ready", keep=True, permissions="ask")
+            play.turn(1)
+            play.parked()
+            self._session = play
+        return self._session
+
+    def resumed(self) -> tuple["Play", "Play"]:
+        """A run of one turn, and one of two turns that took up its session; both have ended."""
+        if self._resumed is None:
+            first = self.start("SAY first")
+            first.result()
+            keeps = not self.part.bounded
+            asked = len(self.model.requests)
+            started = self.client.run.resume(first.run, "SAY second", keep=keeps)
+            second = Play(self, started["run"], asked)
+            if keeps:
+                second.turn(1)
+                second.prompt("SAY third")
+                second.turn(2)
+                second.close()
+            second.result()
+            self._resumed = first, second
+        return self._resumed
+
+    def lose_session(self, play: "Play") -> None:
+        """Empty the agent's private home: what it kept of its sessions is gone."""
+        task = self.client.run.get(play.run)["task"]
+        for home in self.daemon.state.glob(f"agents/*/{task}/*"):
+            for path in home.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def tidy(self) -> None:
+        """End what still runs, and the daemon."""
+        self.client.close()
+        self.daemon.tidy()
+
+
+class Play:
+    """One run. ``asked``: how many requests the model had when it began."""
+
+    def __init__(self, stage: Stage, run: str, asked: int) -> None:
+        self.stage = stage
+        self.run = run
+        self.asked = asked
+        self.tree = Path(stage.client.run.get(run)["worktree"])
+
+    def __repr__(self) -> str:
+        return f"<Play {self.run} of {self.stage.part.name}>"
+
+    # --- what is asked of it ---
+
+    def prompt(self, text: str) -> int:
+        """Another prompt; the number of its turn."""
+        return int(self.stage.client.run.prompt(self.run, text)["turn"])
+
+    def interrupt(self) -> None:
+        self.stage.client.run.interrupt(self.run)
+
+    def cancel(self) -> None:
+        self.stage.client.run.cancel([self.run])
+
+    def close(self) -> None:
+        self.stage.client.run.close([self.run])
+
+    def answer(self, kind: Any) -> Event:
+        """Answer the question that waits, once there is one; the question."""
+        asked = eventually(self._questions, f"{self} asks")[0]
+        self.stage.client.permission.answer(asked["request"], run=self.run, kind=kind)
+        return dict(asked)
+
+    # --- what came of it ---
+
+    @property
+    def state(self) -> str:
+        return self.stage.client.run.get(self.run)["state"]
+
+    def parked(self) -> None:
+        """Return once it waits for prompts."""
+        assert self.is_through(), f"{self} is {self.state}: {self.events()[-5:]}"
+
+    def is_through(self) -> bool:
+        """Whether it waits for prompts, now or soon; one that does not is cancelled."""
+        ends = time.monotonic() + SOON_S
+        while (state := self.state) not in ("parked", "ended"):
+            if time.monotonic() > ends:
+                self.cancel()
+                return False
+            time.sleep(POLL_S)
+        return state == "parked"
+
+    def result(self, within_s: float = LIMIT_S) -> dict[str, Any]:
+        """Its result, once it has ended."""
+        waited = self.stage.client.run.wait([self.run], timeout_s=within_s)
+        assert waited["met"] == "ended", f"{self} has not ended: {self.events()[-5:]}"
+        return dict(self.stage.client.run.result(self.run))
+
+    def events(self, *types: str) -> list[Event]:
+        """Its journal as it lies on disk, of some types or all."""
+        found = self.stage.daemon.events(self.run)
+        return [event for event in found if not types or event["type"] in types]
+
+    def turn(self, number: int, within_s: float = LIMIT_S) -> Event:
+        """The end of a turn, once it is there."""
+
+        def ended() -> list[Event]:
+            found = [e for e in self.events("turn.ended") if e["turn"] == number]
+            if not found and self.state == "ended":
+                raise AssertionError(f"{self} ended before turn {number}: {self.result()}")
+            return found
+
+        return dict(eventually(ended, f"turn {number} of {self} ends", within_s)[0])
+
+    def said(self, number: int) -> str:
+        """What the agent said in a turn."""
+        text, turn = "", 0
+        for event in self.events("turn.started", "agent.message_chunk"):
+            turn = event.get("turn", turn) if event["type"] == "turn.started" else turn
+            if turn == number and event["type"] == "agent.message_chunk":
+                text += event["text"]
+        return text
+
+    def file(self, name: str, within_s: float = LIMIT_S) -> Path:
+        """A file of its worktree, once it is there."""
+        path = self.tree / name
+        eventually(path.exists, f"{name} in the worktree of {self}", within_s)
+        return path
+
+    def requests(self) -> list[dict[str, Any]]:
+        """What the model was asked since this run began."""
+        return self.stage.model.requests[self.asked :]
+
+    def _questions(self) -> list[Any]:
+        return list(self.stage.client.permission.list(self.run)["permissions"])
+
+
+def totals(requests: list[dict[str, Any]]) -> dict[str, int]:
+    """The tokens that the model reported for these requests, but for sessions' titles."""
+    counted = [r["tokens"] for r in requests if r["tokens"] and not r["title"]]
+    cached = CACHED_TOKENS * len(counted)
+    return {
+        "input": sum(given for given, _ in counted) - cached,
+        "cached_input": cached,
+        "output": sum(output for _, output in counted),
+    }
+
+
+def new_token() -> str:
+    """A number that no other process of this machine has on its command line."""
+    return str(next(_tokens))
