@@ -240,6 +240,46 @@ def test_a_session_is_resumed_from_its_home(demo: Demo) -> None:
     assert events_of(second.actions)[0].members == {"message_id": "m2-1", "text": "two"}
 
 
+def test_it_recalls_what_it_was_asked_before(demo: Demo) -> None:
+    """In the same process and in the next one: that is how a resumed session is told apart."""
+    first = demo.drive("say one", "recall", keep=True)
+    second = demo.drive("recall", session=session_of(first))
+
+    assert text_of(first.actions) == "onesay one"
+    assert text_of(second.actions) == "say one\nrecall"
+
+
+def test_a_mislaid_session_is_another_one(demo: Demo) -> None:
+    """The wrong session is named, and the turn is an error that names both."""
+    first = demo.drive("mislay")
+    second = demo.drive("say two", session=session_of(first))
+    [over] = ended(second.actions)
+
+    assert session_of(second) != session_of(first)
+    assert (over.stop_reason, over.error["code"]) == ("error", "other_session")
+    assert text_of(second.actions) == ""
+
+
+def test_a_deaf_turn_hears_no_cancel(demo: Demo) -> None:
+    """It goes on to its end; the next turn hears again."""
+    ran = demo.drive(
+        "deaf\nsay in\nsleep 0.1\nsay through",
+        cancel_when=is_event("agent.message_chunk", text="in"),
+    )
+
+    assert text_of(ran.actions) == "inthrough"
+
+
+def test_it_ends_within_a_turn_or_after_it(demo: Demo) -> None:
+    """Told to exit, its turn has no end of its own; told to leave, it has."""
+    within = demo.drive("exit 3\nsay no")
+    after = demo.drive("leave 0.1\nsay yes", keep=True)
+
+    assert ended(within.actions)[0].error["data"]["exit_code"] == 3
+    assert ended(after.actions) == [TurnEnded("end_turn")]
+    assert text_of(after.actions) == "yes"
+
+
 @pytest.mark.parametrize("session", ["demo-0000", "../../etc/passwd", ""])
 def test_an_unknown_session_is_an_error(demo: Demo, session: str) -> None:
     """A session that is not there is never replaced by a fresh one."""

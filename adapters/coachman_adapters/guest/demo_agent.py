@@ -12,7 +12,8 @@
     refuse              end the turn with the stop reason "refusal"
     recall              say every earlier prompt of the session
     deaf                hear no cancel until the turn is over
-    leave SECONDS       end the turn, and so long after it the agent itself
+    exit STATUS         end the agent at once, within the turn
+    leave SECONDS       so long after the turn, end the agent, unless another one runs
     mislay              let whoever resumes the session get another one
 
 Any other line is said back. It runs alone (standard library only, `python -I -S`)
@@ -137,17 +138,20 @@ class Agent:
             self._handle_frames()
             if self.turn is not None and self._steps is not None and self._is_due(self.turn):
                 self._step(self.turn, self._steps)
-            if self.leaves_at is not None and time.monotonic() >= self.leaves_at:
+            elif self.turn is None and self._leaves():
                 return
         if self._steps is not None:
             self._steps.close()
 
+    def _leaves(self) -> bool:
+        return self.leaves_at is not None and time.monotonic() >= self.leaves_at
+
     def _handle_frames(self) -> None:
         timeout_s: float | None = None
-        if self.leaves_at is not None:
-            timeout_s = max(0, self.leaves_at - time.monotonic())
         if self._steps is not None and self._waiting[0] == "until":
             timeout_s = max(0, self._waiting[1] - time.monotonic())
+        elif self._steps is None and self.leaves_at is not None:
+            timeout_s = max(0, self.leaves_at - time.monotonic())
         elif self._steps is not None and self._waiting[0] == "read":
             select.select([0, self._waiting[1]], [], [])
             timeout_s = 0

@@ -285,6 +285,11 @@ def deaf(turn: Turn, rest: str, line: str) -> Steps:
     yield from ()
 
 
+def exit_now(turn: Turn, rest: str, line: str) -> Steps:
+    yield from ()
+    raise SystemExit(number(rest or "0", int))
+
+
 def leave(turn: Turn, rest: str, line: str) -> Steps:
     turn.leaves_s = number(rest or "0", float)
     yield from ()
@@ -315,6 +320,7 @@ DIRECTIVES: dict[str, Directive] = {
     "refuse": refuse,
     "recall": recall,
     "deaf": deaf,
+    "exit": exit_now,
     "leave": leave,
     "mislay": mislay,
 }

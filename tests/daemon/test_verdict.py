@@ -1,0 +1,55 @@
+"""The verdict's rules: the first that matches decides, and none is better than the facts."""
+
+import pytest
+
+from coachmand.runs.verdict import Facts, decide
+
+DONE = {"ended_by": "agent", "stop_reason": "end_turn", "has_message": True}
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome", "stop_reason"),
+    [
+        (DONE, "succeeded", "end_turn"),
+        ({**DONE, "session": "a", "session_wanted": "a"}, "succeeded", "end_turn"),
+        ({**DONE, "session_wanted": "a"}, "succeeded", "end_turn"),
+        ({**DONE, "session": "b", "session_wanted": "a"}, "failed", "session_changed"),
+        (
+            {**DONE, "ended_by": "cancel", "session": "b", "session_wanted": "a"},
+            "failed",
+            "session_changed",
+        ),
+        (
+            {**DONE, "ended_by": "keeper_lost", "session": "b", "session_wanted": "a"},
+            "lost",
+            "keeper_lost",
+        ),
+        ({**DONE, "stop_reason": "cancelled", "interrupted": True}, "cancelled", "interrupted"),
+        (
+            {**DONE, "stop_reason": "cancelled", "interrupted": True, "denied": 1},
+            "cancelled",
+            "interrupted",
+        ),
+        ({**DONE, "stop_reason": "cancelled"}, "failed", "cancelled_by_agent"),
+        ({**DONE, "interrupted": True}, "succeeded", "end_turn"),
+        ({**DONE, "ended_by": "interrupt"}, "cancelled", "interrupt_unconfirmed"),
+        ({**DONE, "ended_by": "wall"}, "timed_out", "wall"),
+        ({"ended_by": "agent"}, "failed", "no_terminal_record"),
+        ({**DONE, "has_message": False}, "empty", "end_turn"),
+        ({**DONE, "has_message": False, "denied": 1}, "blocked", "permission_denied"),
+    ],
+)
+def test_facts_lead_to_an_outcome(facts: dict[str, object], outcome: str, stop_reason: str) -> None:
+    """Each rule in its place: another session before a cancel, an interrupt before a denial."""
+    found = decide(Facts(**facts))
+
+    assert (found.outcome, found.stop_reason) == (outcome, stop_reason)
+
+
+def test_another_session_is_named_beside_the_one_that_was_wanted() -> None:
+    """Whoever reads it can look for both."""
+    found = decide(Facts(**DONE, session="s-2", session_wanted="s-1"))
+
+    assert found.message is not None
+    assert "s-1" in found.message
+    assert "s-2" in found.message
