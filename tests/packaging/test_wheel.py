@@ -18,6 +18,7 @@ from attrs import frozen
 
 import sourcetree
 from coachman import __version__
+from coachman.wire import EXIT_NO_DAEMON
 from coachman_sandbox.finder import find_bwrap
 from daemon_process import make_repository
 
@@ -150,6 +151,7 @@ def test_an_installation_runs_an_agent_and_goes_away(
     assert result["outcome"] == "succeeded"
     assert [change["path"] for change in result["changed_files"]] == ["new.txt"]
     assert "coachman" in coachman("completion bash")
+    assert _installs_units(installed, {**outside, "COACHMAN_STATE_DIR": ""})
     for name in SHARED:
         assert (installed.prefix / name).is_file(), name
 
@@ -160,6 +162,16 @@ def test_an_installation_runs_an_agent_and_goes_away(
     (installed.bin / "coachman").parent.mkdir(exist_ok=True)
     (installed.bin / "coachman").write_text("#!/bin/sh\n")
     (installed.bin / "coachman").chmod(0o755)
+
+
+def _installs_units(installed: Installed, env: dict[str, str]) -> bool:
+    """Whether ``daemon install`` names this installation; here no user manager answers it."""
+    install = [installed.bin / "coachman", "daemon", "install"]
+    done = subprocess.run(install, env=env, cwd="/", capture_output=True, check=False)
+    assert done.returncode == EXIT_NO_DAEMON, done.stderr
+    text = Path(env["HOME"], ".config/systemd/user/coachman.service").read_text()
+    run(installed.bin / "coachman", "daemon", "uninstall", env=env, cwd="/")
+    return f'ExecStart="{installed.prefix}/bin/python" -I -m coachmand' in text
 
 
 def test_the_wheel_holds_what_runs_and_nothing_else(dists: Dists) -> None:
@@ -177,6 +189,7 @@ def test_the_wheel_holds_what_runs_and_nothing_else(dists: Dists) -> None:
     assert committed <= names
     assert {f"{name}/py.typed" for name in sourcetree.PACKAGES} <= names
     assert {f"{shared}/data/{name}" for name in SHARED} <= names
+    assert {f"coachman/systemd/coachman.{kind}" for kind in ("socket", "service")} <= names
     assert f"{shared}/scripts/coachman" in names
     tops = {name.partition("/")[0] for name in names}
     assert tops == {*sourcetree.PACKAGES, shared, f"coachman-{__version__}.dist-info"}
