@@ -1,0 +1,204 @@
+"""``codex exec --json``: one prompt on stdin, then a record a line until codex is through.
+
+It takes no answers, so nothing is asked. ``turn.completed`` and ``turn.failed`` are the
+terminal records; without one the turn failed, whatever the exit status. A cancel has no form
+of its own: stdin is closed, then codex is signalled, and whatever end it takes confirms that.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+from attrs import define, field
+
+from coachman_adapters import jsonlines, texts
+from coachman_adapters.acp.tools import Tools
+from coachman_adapters.codex import failures, rollout, tokens
+from coachman_adapters.codex.items import Items, respelled
+from coachman_adapters.conversation import (
+    Action,
+    AgentRequest,
+    CloseStdin,
+    Ending,
+    Event,
+    Intent,
+    Prompt,
+    SessionKnown,
+    Span,
+    TurnEnded,
+    Usage,
+    Write,
+)
+from coachman_adapters.endings import exited
+from coachman_adapters.events import UNKNOWN
+from coachman_adapters.lines import Line, LineDecoder
+from coachman_adapters.noises import Noises
+
+_OVER = {"message": "the run takes no more prompts", "code": "closed"}
+
+
+@define
+class State:
+    """Every member is JSON. ``open``: the prompt's turn is not over. ``hint``: the last error."""
+
+    session: str | None = None
+    prompted: bool = False
+    open: bool = False
+    cancelled: bool = False
+    stdin_closed: bool = False
+    hint: str | None = None
+    tools: dict[str, dict[str, Any]] = field(factory=dict)
+    told: dict[str, int] = field(factory=dict)
+    noise: int = 0
+    noise_held: dict[str, Any] | None = None
+
+
+class ExecConversation:
+    """One bounded run of codex."""
+
+    def __init__(self, request: AgentRequest) -> None:
+        self._request = request
+        self._decoder = LineDecoder()
+        self._adopt(State())
+
+    def __repr__(self) -> str:
+        return f"<ExecConversation {'running' if self._state.open else 'idle'}>"
+
+    # --- the contract ---------------------------------------------------------------
+
+    def start(self) -> list[Action]:
+        """codex speaks first, once it has its prompt."""
+        return []
+
+    def receive(self, data: bytes) -> list[Action]:
+        """Handle the records that ``data`` completes."""
+        return self._lines(self._decoder.feed(data))
+
+    def intend(self, intent: Intent) -> list[Action]:
+        """Take the prompt, or a cancel."""
+        state = self._state
+        if isinstance(intent, Prompt):
+            if state.prompted:
+                return [TurnEnded("error", _OVER)]
+            state.prompted = state.open = True
+            write = [] if state.stdin_closed else [Write(intent.text.encode())]
+            return [*write, *self._close()]
+        state.cancelled = True
+        return self._close()
+
+    def expire(self, timer: str) -> list[Action]:
+        """There are no timers."""
+        return []
+
+    def finish(self, ending: Ending) -> list[Action]:
+        """codex is gone: a turn that it did not end has failed."""
+        actions = self._lines(self._decoder.finish())
+        actions += self._noises.flush()
+        if self._state.open:
+            actions += self._end(TurnEnded("error", self._died(ending)))
+        usage = rollout.usage(ending.epilogue, tokens.baseline(self._request))
+        return [*actions, *([usage] if usage else [])]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything this conversation remembers, as JSON values."""
+        state = copy.deepcopy(attrs.asdict(self._state, recurse=False))
+        return {"decoder": self._decoder.snapshot(), "state": state}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Become the conversation that ``snapshot`` was taken of."""
+        self._decoder.restore(snapshot["decoder"])
+        self._adopt(State(**copy.deepcopy(snapshot["state"])))
+
+    def _adopt(self, state: State) -> None:
+        self._state = state
+        self._tools = Tools(state.tools)
+        self._items = Items(self._tools, state.told)
+        self._noises = Noises(state)
+
+    # --- records --------------------------------------------------------------------
+
+    def _lines(self, lines: list[Line]) -> list[Action]:
+        actions: list[Action] = []
+        for line in lines:
+            if line.data is None or line.data.strip():
+                actions += self._line(line)
+        return actions
+
+    def _line(self, line: Line) -> list[Action]:
+        record = jsonlines.decode(line.data) if line.data is not None else None
+        kind = record.get("type") if record is not None else None
+        if record is None or not isinstance(kind, str):
+            return [*self._noises.hear(line)]
+        handle = _HANDLERS.get(kind)
+        if handle is None:
+            return [Event(UNKNOWN, texts.fit({"raw": record}, line.span.size), line.span)]
+        return [*handle(self, record, line.span)]
+
+    def _thread(self, record: Mapping[str, Any], span: Span) -> Iterator[Action]:
+        thread = record.get("thread_id")
+        if texts.is_id(thread) and thread != self._state.session:
+            self._state.session = thread
+            yield SessionKnown(thread)
+
+    def _begun(self, record: Mapping[str, Any], span: Span) -> Iterator[Action]:
+        yield from ()
+
+    def _item(self, record: Mapping[str, Any], span: Span) -> Iterator[Action]:
+        item = record.get("item")
+        told = respelled(item) if isinstance(item, dict) else {}
+        yield from self._items.tell(told, record.get("type") == "item.completed", span)
+
+    def _error(self, record: Mapping[str, Any], span: Span) -> Iterator[Action]:
+        # It may yet go on: what it means is said by the record that ends the turn.
+        message = failures.words(record.get("message"))
+        if message.startswith(failures.RECONNECTING):
+            yield failures.retrying(message, span)
+        self._state.hint = message[: texts.SMALL_STRING_CHARS]
+
+    def _completed(self, record: Mapping[str, Any], span: Span) -> Iterator[Action]:
+        usage, before = record.get("usage"), tokens.baseline(self._request)
+        if isinstance(usage, dict) and before is not None:
+            total = tokens.session_counters(usage)
+            counters = tokens.since(before, total)
+            yield Usage(counters, model=self._request.model, session_counters=total)
+        yield from self._end(TurnEnded("end_turn"))
+
+    def _failed(self, record: Mapping[str, Any], span: Span) -> Iterator[Action]:
+        ended, notices = failures.turn_failed(record.get("error"), span)
+        yield from notices
+        yield from self._end(ended)
+
+    # --- ends -----------------------------------------------------------------------
+
+    def _end(self, ended: TurnEnded) -> list[Action]:
+        if not self._state.open:
+            return []
+        self._state.open = False
+        if not self._state.cancelled:
+            return [ended]
+        return [*self._tools.close("cancelled"), TurnEnded("cancelled")]
+
+    def _died(self, ending: Ending) -> dict[str, Any]:
+        error = exited("agent", ending, "before its turn was over", self._state.hint)
+        if self._request.session is not None and self._state.session is None:
+            error["message"] = f"cannot resume session {self._request.session}: {error['message']}"
+        return error
+
+    def _close(self) -> list[Action]:
+        if self._state.stdin_closed:
+            return []
+        self._state.stdin_closed = True
+        return [CloseStdin()]
+
+
+_HANDLERS: Mapping[str, Callable[[ExecConversation, Mapping[str, Any], Span], Iterator[Action]]] = {
+    "thread.started": ExecConversation._thread,
+    "turn.started": ExecConversation._begun,
+    "item.started": ExecConversation._item,
+    "item.updated": ExecConversation._item,
+    "item.completed": ExecConversation._item,
+    "error": ExecConversation._error,
+    "turn.completed": ExecConversation._completed,
+    "turn.failed": ExecConversation._failed,
+}

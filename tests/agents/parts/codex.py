@@ -1,0 +1,115 @@
+"""Codex with the scripted model as its provider: as ``codex exec``, and as its app server."""
+
+from typing import Any
+
+from model_server import ModelServer
+
+from agents_driver import choose, is_event
+from coachman_adapters.conversation import Ask
+from parts.part import Part
+
+BINARY = "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
+NO_SESSION = "01a22b00-0000-7000-8000-00000000dead"
+# Known to the binary: with a model that is not, there is no tool for patches.
+MODEL = "gpt-5.5"
+CONFIG = """model = "{model}"
+model_provider = "scripted"
+[model_providers.scripted]
+name = "Scripted"
+base_url = "{base_url}"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = {retries}
+"""
+IDS = (r"\b(call_|msg_call_|rs_call_)[0-9a-f]{8,}",)
+ALWAYS = choose("allow_always")
+# Of what a thread is opened with: the machine's are left out.
+OPENED = ("model", "modelProvider", "approvalPolicy", "sandbox", "reasoningEffort")
+MOMENTS = ("startedAt", "completedAt", "durationMs", "emittedAtMs", "startedAtMs", "completedAtMs")
+BOTH: dict[str, Any] = {
+    "server_error": {"prompts": ["FAIL 500"]},
+    "limited": {"prompts": ["LIMIT"]},
+    "broken_stream": {"prompts": ["BREAK the line went dead"]},
+    "max_tokens": {"prompts": ["STOP max_output_tokens part"]},
+    "refused": {"prompts": ["STOP content_filter part"]},
+    "unknown_model": {"prompts": ["SAY hello"], "model": "unheard-of"},
+    "no_key": {"prompts": ["SAY never"], "env": {"OPENAI_API_KEY": ""}},
+    "think": {"prompts": ["THINK deep"]},
+}
+
+
+def _nobody(_ask: Ask) -> dict[str, Any]:
+    """The answer where nobody chose."""
+    return {"option": None}
+
+
+def _env(_model: ModelServer) -> dict[str, str]:
+    return {"OPENAI_API_KEY": "dummy"}
+
+
+def files(model: ModelServer, retries: int = 0) -> dict[str, str]:
+    """A user's configuration with the model as its only provider."""
+    told = CONFIG.format(model=MODEL, base_url=model.base_url, retries=retries)
+    return {".codex/config.toml": told}
+
+
+def _shorten(frame: dict[str, Any]) -> dict[str, Any]:
+    """``frame`` without moments, and a thread without what is the machine's."""
+    told = _timeless(frame)
+    result = told.get("result")
+    if isinstance(result, dict) and isinstance(result.get("thread"), dict):
+        thread = {"thread": {"id": result["thread"]["id"]}}
+        told["result"] = thread | {name: result[name] for name in OPENED if name in result}
+    if isinstance(result, dict) and "userAgent" in result:
+        told["result"] = {"userAgent": result["userAgent"].split(" ")[0]}
+    return told
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_timeless(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _timeless(each) for name, each in value.items() if name not in MOMENTS}
+    return value
+
+
+CODEX_EXEC = Part(
+    name="codex-exec",
+    adapter="codex",
+    executable=BINARY,
+    wrong_session=NO_SESSION,
+    env=_env,
+    files=files,
+    bounded=True,
+    ids=IDS,
+    scenarios={
+        **BOTH,
+        # It says nothing before an answer is whole, asks nothing, and is cancelled by a signal.
+        **dict.fromkeys(("write_denied", "cancel_stream", "cancel_question", "cancel_tool")),
+        "two_turns": None,
+    },
+)
+CODEX_APP_SERVER = Part(
+    name="codex-app-server",
+    adapter="codex",
+    executable=BINARY,
+    wrong_session=NO_SESSION,
+    env=_env,
+    files=files,
+    permissions="ask",
+    ids=IDS,
+    shorten=_shorten,
+    scenarios={
+        **BOTH,
+        "allowed_always": {"prompts": ["RUN touch a\nRUN touch a\nSAY well"], "decide": ALWAYS},
+        "run_denied": {"prompts": ["RUN touch a\nSAY well"], "decide": choose("reject_once")},
+        "question_cancelled": {"prompts": ["RUN touch a\nSAY never"], "decide": _nobody},
+        "cancelled_then_more": {
+            "prompts": ["RUN sleep 30", "SAY more"],
+            "keep": True,
+            "cancel_when": is_event("tool.call_update", status="in_progress"),
+            "decide": choose("allow_once"),
+        },
+    },
+)
