@@ -24,6 +24,7 @@ from world import Bench  # noqa: E402
 MODULES = (
     "row_worktree",
     "row_command",
+    "row_shell",
     "row_ping",
     "row_journal",
     "row_run",

@@ -41,7 +41,8 @@ class Peer:
         self.after_reply: list[Callable[[], None]] = []
 
     def send(self, message: Mapping[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
+        # As the real one writes: what may be relied on without a parser.
+        data = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
         with self._lock:
             self._channel.sendall(data)
 

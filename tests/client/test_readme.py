@@ -1,0 +1,53 @@
+"""The README's one-liners do what they say, exactly as they stand there."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import sourcetree
+from daemon_process import BIN, DaemonProcess
+
+LIMIT_S = 60
+
+
+def commands() -> str:
+    """The section's block as a script."""
+    awk = ["awk", "-v", "section=From anything else", "-f", "scripts/readme-commands.awk"]
+    done = subprocess.run(
+        [*awk, "README.md"], cwd=sourcetree.ROOT, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def test_the_one_liners_answer_a_question_and_follow_the_run(
+    daemon: DaemonProcess, repo: Path, tool: Callable[[str], str]
+) -> None:
+    """nc and jq show the run that asks, allow what it asks, and print its events to the last."""
+    assert "nc -N -U" in commands()
+    assert tool("nc")
+    assert tool("jq")
+    with daemon.client() as client:
+        prompt = "write hello.txt hello\nsay done"
+        run = client.run.start(
+            prompt, agent="demo", dir=str(repo), task="greeting", permissions="ask"
+        )
+        client.run.wait([run["run"]], until="attention", timeout_s=LIMIT_S)
+    done = subprocess.run(
+        ["sh", "-eu"],
+        input=commands(),
+        cwd=repo,
+        env={**daemon.env, "PATH": f"{BIN}:{daemon.env['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    runs, listed, answered, *events = done.stdout.splitlines()
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(runs)["waiting"] == 1
+    assert listed.split("\t") == [run["handle"], "waiting", "Edit hello.txt?"]
+    assert json.loads(answered)["result"]["kind"] == "allow_once"
+    assert [int(line.split()[0]) for line in events] == list(range(1, len(events) + 1))
+    assert events[-1].split() == [str(len(events)), "run.ended"]

@@ -1,0 +1,210 @@
+"""The shell client, with a real daemon and each of the programs that it connects through."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sourcetree
+from client_daemon import FakeDaemon, FaultError, Handler, numbered, streaming
+from coachman.cli.visible import HIDDEN, visible
+from coachman.paths import socket_path
+from coachman.wire import ERROR_CODES, EXIT_OF_ERROR
+from daemon_process import DaemonProcess
+
+SCRIPT = sourcetree.ROOT / "client/sh/coachman.sh"
+LIMIT_S = 60
+HOSTILE = "\x1b[2J\u202etxt.exe\u009b\r\n\tend \U000e0041 caf\u00e9"
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(params=["socat", "nc"])
+def sh(request: pytest.FixtureRequest, tmp_path: Path, tool: Callable[[str], str]) -> Run:
+    """Runs the script where only one program connects: ``sh(env, WORD…)``."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    for name in ("sh", "cat", "jq", request.param):
+        (bin_ / name).symlink_to(tool(name))
+    return lambda env, *words, **more: run({**env, "PATH": str(bin_)}, *words, **more)
+
+
+def run(
+    env: dict[str, str], *words: str, cwd: Path = sourcetree.ROOT, stdin: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["/bin/sh", str(SCRIPT), *words],
+        env=env,
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def printed(done: "subprocess.CompletedProcess[str]") -> list[str]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_a_run_is_seen_answered_followed_and_listed(
+    daemon: DaemonProcess, repo: Path, sh: Run
+) -> None:
+    """From the question to the last event, all by the script."""
+    with daemon.client() as client:
+        started = client.run.start(
+            "write a.txt x\nsay done", agent="demo", dir=str(repo), task="t1", permissions="ask"
+        )
+        client.run.wait([started["run"]], until="attention", timeout_s=LIMIT_S)
+    env, handle = daemon.env, started["handle"]
+
+    assert "  runs      1 waiting (at most 8 at once)" in printed(sh(env, "status"))
+    assert printed(sh(env, "list"))[1].split() == (
+        [handle, "t1", "demo", "needs", "you", "Edit", "a.txt?"]
+    )
+    assert printed(sh(env, "answer", "t1", "allow", cwd=repo)) == [f"{handle}  allow once"]
+    lines = printed(sh(env, "tail", handle, "3"))
+    numbers = [int(line.partition(" ")[0]) for line in lines]
+    assert numbers == list(range(4, len(daemon.events(started["run"])) + 1))
+    assert lines[-1].split()[1:] == ["run.ended", "succeeded"]
+    assert printed(sh(env, "list"))[1].split()[3] == "succeeded"
+
+
+def test_a_kept_run_is_prompted_and_cancelled(daemon: DaemonProcess, repo: Path, sh: Run) -> None:
+    """A prompt goes in as an argument or by stdin, and cancel ends the run."""
+    with daemon.client() as client:
+        run = client.call(
+            "run.start", {"prompt": "say a", "agent": "demo", "dir": str(repo), "keep": True}
+        )
+        handle, text = run["handle"], 'say "quoted" \\ $HOME'
+        client.run.wait([handle], until="turn", timeout_s=LIMIT_S)
+        printed(sh(daemon.env, "prompt", handle, text))
+        printed(sh(daemon.env, "prompt", handle, "-", stdin="say by stdin\nsay two"))
+        client.call("run.close", {"runs": [handle]})
+        client.run.wait([handle], timeout_s=LIMIT_S)
+        said = [line["text"] for line in client.run.log(handle)["lines"]]
+        other = client.run.start("sleep 60", agent="demo", dir=str(repo))["handle"]
+        assert printed(sh(daemon.env, "cancel", other))[0].split()[0] == other
+        outcome = client.run.wait([other], timeout_s=LIMIT_S)["runs"][0]["outcome"]
+
+    assert any('"quoted" \\ $HOME' in text for text in said)
+    assert any("by stdin" in text for text in said)
+    assert outcome == "cancelled"
+
+
+def test_json_is_the_daemons_own_result(daemon: DaemonProcess, sh: Run) -> None:
+    """With --json a verb prints what the method returned."""
+    status = json.loads("".join(printed(sh(daemon.env, "--json", "status"))))
+    listed = json.loads("".join(printed(sh(daemon.env, "--json", "list"))))
+
+    assert status["socket"] == daemon.socket
+    assert listed == {"runs": [], "older": 0, "next_cursor": None}
+
+
+def test_what_an_agent_says_is_made_visible(state_dir: Path, sh: Run) -> None:
+    """Control and escape sequences and marks that hide text are shown, as by the command line."""
+    path = state_dir / "control.sock"
+    events = numbered({"type": "agent.message_chunk", "text": HOSTILE})
+    with FakeDaemon(path, {"event.subscribe": streaming(events)}):
+        lines = printed(sh({"COACHMAN_SOCKET": str(path)}, "tail", "x"))
+
+    assert lines == [f"1 agent.message_chunk {visible(HOSTILE)}"]
+
+
+def test_nothing_that_is_hidden_passes(state_dir: Path, sh: Run) -> None:
+    """Every character that the command line shows as an escape is one here too."""
+    path = state_dir / "control.sock"
+    text = "".join(chr(code) for code in sorted(HIDDEN))
+    events = numbered({"type": "agent.message_chunk", "text": text})
+    with FakeDaemon(path, {"event.subscribe": streaming(events)}):
+        done = sh({"COACHMAN_SOCKET": str(path)}, "tail", "x")
+
+    assert printed(done) == [f"1 agent.message_chunk {visible(text)}"]
+
+
+def test_a_stream_that_is_cut_is_no_success(state_dir: Path, sh: Run) -> None:
+    """A daemon that goes in the middle ends tail with 69 and what to do."""
+    path = state_dir / "control.sock"
+    stream = streaming(numbered({"type": "run.queued"}), lambda peer: peer.hang_up())
+    with FakeDaemon(path, {"event.subscribe": stream}):
+        done = sh({"COACHMAN_SOCKET": str(path)}, "tail", "x")
+
+    assert done.returncode == 69
+    assert done.stderr == "the daemon went: tail again behind the last number\n"
+
+
+@pytest.mark.parametrize("name", sorted(ERROR_CODES))
+def test_a_refusal_has_its_exit_code(
+    state_dir: Path, tool: Callable[[str], str], name: str
+) -> None:
+    """Each error of the wire ends the script as it ends the command line, with what helps."""
+    path = state_dir / "control.sock"
+    error = {"hint": "look", "next": [["coachman", "list"]]}
+    env = {"COACHMAN_SOCKET": str(path), "PATH": os.environ["PATH"]}
+    assert tool("jq")
+    assert tool("socat")
+    with FakeDaemon(path, {"run.cancel": refusing(name, error), "event.subscribe": refusing(name)}):
+        done, tail = run(env, "cancel", "x"), run(env, "tail", "x")
+
+    assert (done.returncode, tail.returncode) == (EXIT_OF_ERROR[name],) * 2
+    assert done.stderr.splitlines() == ["cannot do it", "  look", "  next: coachman list"]
+    assert tail.stderr.splitlines() == ["cannot do it"]
+
+
+def refusing(name: str, data: dict[str, object] | None = None) -> Handler:
+    def refuse(_params: object, _peer: object) -> dict[str, object]:
+        raise FaultError(name, "cannot do it", **(data or {}))
+
+    return refuse
+
+
+def test_words_that_make_no_sense_are_usage_errors() -> None:
+    """An unknown verb and one without what it needs exit 64 and print the usage."""
+    for words in ((), ("lost",), ("tail",), ("answer", "x"), ("prompt", "x"), ("cancel",)):
+        done = run({"PATH": os.environ["PATH"]}, *words)
+        assert (done.returncode, done.stdout) == (64, ""), words
+        assert done.stderr.startswith("usage: coachman.sh VERB")
+
+
+def test_what_is_missing_is_said(state_dir: Path, tool: Callable[[str], str]) -> None:
+    """Without a daemon, a program to connect with, or jq, exit 69 and what helps."""
+    env = {"COACHMAN_STATE_DIR": str(state_dir), "PATH": os.environ["PATH"]}
+    daemon = run(env, "status")
+    path = state_dir / "control.sock"
+    with FakeDaemon(path, {}):
+        program = run({**env, "PATH": "/nowhere"}, "status")
+        jq = run({**env, "PATH": "/nowhere"}, "list")
+
+    assert [done.returncode for done in (daemon, program, jq)] == [69, 69, 69]
+    assert f"nobody listens on {path}\n  start it: coachman daemon start" in daemon.stderr
+    assert program.stderr.endswith("install socat or netcat-openbsd\n")
+    assert jq.stderr == "cannot list: there is no jq\n  install jq\n"
+
+
+def test_sockets_are_found_where_the_command_line_finds_them() -> None:
+    """Each of the rules of coachman.paths gives the same path in the script."""
+    rules = [
+        {"COACHMAN_SOCKET": "/nowhere/b.sock", "COACHMAN_STATE_DIR": "/s", "HOME": "/h"},
+        {"COACHMAN_STATE_DIR": "/nowhere/s", "XDG_RUNTIME_DIR": "/nowhere/u", "HOME": "/h"},
+        {"XDG_RUNTIME_DIR": "/nowhere/u", "HOME": "/h"},
+        {"XDG_STATE_HOME": "/nowhere/x", "HOME": "/h"},
+        {"HOME": "/nowhere/h"},
+    ]
+    for rule in rules:
+        assert f"nobody listens on {socket_path(rule)}\n" in run(rule, "status").stderr
+
+
+def test_a_long_path_is_no_obstacle(state_dir: Path, sh: Run) -> None:
+    """A socket whose path is longer than 107 bytes is reached from its own directory."""
+    deep = state_dir / ("d" * 60) / ("e" * 60)
+    deep.mkdir(parents=True)
+    short = state_dir / "s"
+    short.symlink_to(deep)
+    with FakeDaemon(short / "control.sock", {"run.list": {"runs": []}}):
+        done = sh({"COACHMAN_SOCKET": str(deep / "control.sock")}, "--json", "list")
+
+    assert printed(done) == ['{"runs":[]}']
