@@ -25,6 +25,7 @@ from coachmand.runs.segments import SegmentReader
 from daemon_process import DaemonProcess
 
 ENDS_WITHIN_S = 90
+ENDED_BY_OTHERS = ("cancelled", "interrupt_unconfirmed", "wall")
 TIMING = ("deadline", "deadline_boottime_s", "deadline_boot", "late")
 
 
@@ -202,7 +203,7 @@ def check_replay(daemon: DaemonProcess, run: str, events: list[at.Event]) -> Non
         assert [_bare(event) for event in kept] == [_bare(line) for line in lines]
         log = directory.attempt(number) / "stdin.log"
         taken, stdin = log.read_bytes() if log.exists() else b"", _said(outputs)
-        if any(event.get("reason") == "cancelled" for event in events):
+        if any(event.get("reason") in ENDED_BY_OTHERS for event in events):
             # Whatever it said behind the end of stdin, which came at any moment, was dropped.
             stdin = stdin[: len(taken)] if taken.endswith(b"\n") else stdin
         assert taken == stdin, f"taken: {taken[-300:]!r}, told again: {stdin[-300:]!r}"
@@ -223,14 +224,13 @@ def _told_again(
                 data = reader.read(dialogue.fed, given.at - dialogue.fed)
                 assert data, "stdout is shorter than what was fed"
                 outputs.append(dialogue.feed(data))
-            turn = given.payload.get("prompt_turn")
             ending = Ending(
                 given.payload.get("exit_code"),
                 given.payload.get("signal"),
                 stderr,
                 _epilogue(directory, number) if given.payload.get("epilogue") else None,
             )
-            text = directory.read_prompt(turn) if turn else ""
+            text = directory.read_prompt(given.prompt) if given.prompt else ""
             outputs.append(dialogue.apply(given, text, ending))
     return outputs
 
