@@ -12,6 +12,7 @@ import pytest
 
 import coachman
 from client_daemon import ROOT, FakeDaemon, FaultError, Peer, served
+from coachman.client import REPEATS
 from coachman.connection import SUN_PATH_BYTES, _connect_error
 
 
@@ -164,3 +165,37 @@ def test_the_import_is_small_and_isolated() -> None:
     assert tops - set(sys.stdlib_module_names) <= {"coachman", "__main__"}
     assert not tops & {"typing", "socket", "argparse", "dataclasses", "subprocess", "logging"}
     assert len(loaded) <= 70
+
+
+def test_a_request_that_a_restarting_daemon_did_not_take_is_asked_again(state_dir: Path) -> None:
+    """Whatever it was: the daemon said that it has not been and will not be carried out."""
+    asked: list[object] = []
+
+    def start(params: object, peer: Peer) -> dict[str, object]:
+        asked.append(params)
+        if len(asked) == 1:
+            peer.notify("daemon.leaving", reason="restart")
+            peer.hang_up()
+        return {"run": "x"}
+
+    with served(state_dir / "s", {"run.start": start}) as (_, client):
+        assert client.run.start("p", dir="/") == {"run": "x"}
+
+    assert len(asked) == 2
+
+
+def test_a_daemon_that_restarts_for_ever_is_given_up(state_dir: Path) -> None:
+    """A request is not repeated without end."""
+
+    def leave(_params: object, peer: Peer) -> dict[str, object]:
+        peer.notify("daemon.leaving", reason="restart")
+        peer.hang_up()
+        return {}
+
+    with (
+        served(state_dir / "s", {"daemon.ping": leave}) as (daemon, client),
+        pytest.raises(coachman.ConnectionLostError),
+    ):
+        client.daemon.ping()
+
+    assert len(daemon.requests) == REPEATS + 1

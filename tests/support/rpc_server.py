@@ -166,9 +166,10 @@ class Server:
     registry: Registry = field(factory=registry)
     log: list[str] = field(factory=list)
     listener: Listener | None = None
+    gate: trio.Event = field(factory=trio.Event)
+    token: Any = None
     _ready: threading.Event = field(factory=threading.Event)
     _thread: threading.Thread | None = None
-    _token: Any = None
     _scope: Any = None
 
     def __enter__(self) -> Self:
@@ -179,29 +180,30 @@ class Server:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._token.run_sync_soon(self._scope.cancel)
+        self.token.run_sync_soon(self._scope.cancel)
         self._thread.join(CLIENT_TIMEOUT_S)
         assert not self._thread.is_alive()
 
     def do(self, work: Callable[[], Any]) -> Any:
         """Run ``work`` on the server's loop."""
-        return trio.from_thread.run_sync(work, trio_token=self._token)
+        return trio.from_thread.run_sync(work, trio_token=self.token)
 
     def client(self) -> "Client":
         """A new connection."""
         return Client(self.path)
 
     async def _main(self) -> None:
-        self._token = trio.lowlevel.current_trio_token()
-        gate = trio.Event()
+        self.token = trio.lowlevel.current_trio_token()
         with self.listener, trio.CancelScope() as self._scope:
             async with trio.open_nursery() as nursery:
                 await nursery.start(
                     self.listener.serve,
                     self.registry,
-                    lambda peer: Context(peer, self.log, gate),
+                    lambda peer: Context(peer, self.log, self.gate),
                 )
                 self._ready.set()
+                # Also where the listener has left.
+                await trio.sleep_forever()
 
 
 class Client:

@@ -83,6 +83,11 @@ class Listener:
             os.unlink(self._name, dir_fd=self._directory)
         os.close(self._directory)
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it takes no more connections."""
+        return self._accepting.cancel_called
+
     def detach(self) -> tuple[int, bool]:
         """Let go of the socket, which listens on: its descriptor, and whether we made it."""
         os.close(self._directory)
