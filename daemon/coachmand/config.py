@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from attrs import field, fields, frozen
 
+from coachman.results import Permissions
 from coachman.wire import PERMISSION_MODES
 
 MAX_FILE_BYTES = 64 * 1024
@@ -165,7 +166,7 @@ class Config:
 
     agent: str | None = _key(_name, None)
     profile: str = _key(_name, "edit")
-    permissions: str | None = _key(_one_of(*PERMISSION_MODES), None)
+    permissions: Permissions | None = _key(_one_of(*PERMISSION_MODES), None)  # noqa: RUF009
     timeouts: Timeouts = field(factory=Timeouts, metadata={"table": Timeouts})
     capacity: Capacity = field(factory=Capacity, metadata={"table": Capacity})
     storage: Storage = field(factory=Storage, metadata={"table": Storage})

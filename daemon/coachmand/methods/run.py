@@ -221,7 +221,6 @@ def _line(entry: Mapping[str, Any]) -> results.LogLine:
 def _started(context: Context, record: Record, new: bool, dry_run: bool) -> results.RunStarted:
     living = context.supervisor.runs.get(record.run)
     executable = record.executable
-    mode: Any = record.permissions
     return {
         "run": record.run,
         "handle": record.handle,
@@ -235,7 +234,7 @@ def _started(context: Context, record: Record, new: bool, dry_run: bool) -> resu
             "model": record.model,
             "effort": record.effort,
             "profile": record.profile,
-            "permissions": mode,
+            "permissions": record.permissions,
             "network": record.network,
             "agent_version": executable.version if executable else None,
             "executable": executable.path if executable else None,

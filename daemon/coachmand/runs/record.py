@@ -6,6 +6,8 @@ from typing import Any
 import cattrs
 from attrs import field, frozen
 
+from coachman.results import Permissions
+
 from ..evidence.ids import handle_of
 from .clock import Moment
 from .deadlines import PARKED_DEFAULT_S
@@ -56,7 +58,7 @@ class Record:
     permission_s: float
     parked_s: float = PARKED_DEFAULT_S
     profile: str = "edit"
-    permissions: str = "allow"
+    permissions: Permissions = "allow"
     network: str = "host"
     model: str | None = None
     effort: str | None = None

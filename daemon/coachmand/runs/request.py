@@ -8,7 +8,7 @@ import trio
 from attrs import asdict, evolve, field, frozen
 from attrs.validators import optional
 
-from coachman.wire import PERMISSION_MODES
+from coachman.results import Permissions
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.profiles import PROFILES
@@ -47,7 +47,6 @@ def _is_key(key: str) -> bool:
 
 KEY = must(f"1 to {MAX_KEY_CHARACTERS} characters", _is_key)
 
-_PERMISSIONS = must(f"one of {', '.join(PERMISSION_MODES)}", lambda mode: mode in PERMISSION_MODES)
 _SECONDS = must(
     f"a number of seconds above 0 and at most {MAX_TIMEOUT_S:.0f}",
     lambda seconds: 0 < seconds <= MAX_TIMEOUT_S,
@@ -82,7 +81,7 @@ class StartRequest:
     keep: bool = False
     task: str | None = None
     profile: str | None = None
-    permissions: str | None = field(default=None, validator=optional(_PERMISSIONS))
+    permissions: Permissions | None = None
     base: str | None = None
     env: Mapping[str, str] = field(
         factory=dict,

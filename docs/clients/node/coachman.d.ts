@@ -1394,7 +1394,7 @@ export interface Methods {
       "keep"?: boolean;
       "task"?: string | null;
       "profile"?: string | null;
-      "permissions"?: string | null;
+      "permissions"?: "allow" | "ask" | "deny" | null;
       "base"?: string | null;
       "env"?: Record<string, string>;
       "timeouts"?: Timeouts;
