@@ -23,5 +23,5 @@ DEMO = AcpAgent(
     ),
     launch=_launch,
     # It never says anything after a turn's end.
-    quirks=Quirks(settle_s=0, result_usage="turn", cost="session"),
+    quirks=Quirks(settle_s=0, usage="turn", cost="session"),
 )

@@ -143,7 +143,7 @@ GEMINI = AcpAgent(
     # A prompt's result counts neither what was cached nor the thoughts; the chat has them.
     quirks=Quirks(
         replay_s=0.5,
-        result_usage="none",
+        usage="none",
         asks_first=True,
         session_form=UUID,
         epilogue=read_chat,

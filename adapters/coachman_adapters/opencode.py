@@ -180,5 +180,5 @@ OPENCODE = AcpAgent(
     ),
     launch=_launch,
     # A prompt's result counts its last step only; the export has them all.
-    quirks=Quirks(settle_s=0.25, result_usage="none", title_is_name=True, epilogue=read_export),
+    quirks=Quirks(settle_s=0.25, usage="none", title_is_name=True, epilogue=read_export),
 )

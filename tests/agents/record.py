@@ -151,6 +151,7 @@ def record(part: Part, agents: Path, name: str) -> None:
             "permissions": request.permissions,
             "model": request.model,
             "as_agent": request.as_agent,
+            "env_names": sorted(request.env_names),
             **kept,
             "session_counters": counters,
             "usage": model.totals(),

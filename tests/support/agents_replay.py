@@ -43,6 +43,7 @@ def names(part: str) -> list[str]:
 def request_of(told: dict[str, Any]) -> AgentRequest:
     """The request that a transcript was recorded with."""
     members = {name: told[name] for name in REQUEST_MEMBERS if name in told}
+    members["env_names"] = frozenset(told.get("env_names", ()))
     return AgentRequest(cwd=told["cwd"], home="/home/agent", **members)
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from coachman_adapters import texts
-from coachman_adapters.acp.quirks import Conversed, Quirks, turn_counters
+from coachman_adapters.acp.quirks import Conversed, Quirks, counters_of
 from coachman_adapters.acp.state import State
 from coachman_adapters.conversation import Action, AgentRequest, Usage
 
 COST_DIGITS = 9
+COST = "cost_usd"
 
 
 class Accounts:
@@ -20,29 +21,22 @@ class Accounts:
 
     def turn(self, result: Mapping[str, Any], request: AgentRequest) -> list[Action]:
         """A prompt's result may report the turn's tokens, or the session's."""
-        usage = result.get("usage")
-        if self._quirks.result_usage == "none" or not isinstance(usage, dict):
+        usage, form = result.get("usage"), self._quirks.usage
+        self._state.model = _model(result) or self._state.model
+        if form not in ("turn", "session") or not isinstance(usage, dict):
             return []
-        told = turn_counters(usage, self._quirks)
-        if self._quirks.result_usage == "session":
-            return self._since(told, request)
-        counters = self._state.counters
-        for name, tokens in told.items():
-            counters[name] = counters.get(name, 0) + tokens
-        return [Usage(dict(counters), self._state.cost_usd)]
+        told = counters_of(usage, self._quirks)
+        return self._since(told, request) if form == "session" else self._add(told)
 
-    def _since(self, told: dict[str, int], request: AgentRequest) -> list[Action]:
-        """What came after the session's last run; nothing where that is not known."""
-        before = request.session_counters if request.session is not None else {}
-        if before is None:
+    def step(self, update: Mapping[str, Any]) -> list[Action]:
+        """A message chunk may report one request to the model."""
+        meta = update.get("_meta")
+        usage = meta.get("usage") if isinstance(meta, dict) else None
+        if self._quirks.usage != "steps" or not isinstance(usage, dict):
             return []
-        state = self._state
-        state.counters = {
-            name: max(0, tokens - int(before.get(name, 0))) for name, tokens in told.items()
-        }
-        return [Usage(dict(state.counters), state.cost_usd, session_counters=told)]
+        return self._add(counters_of(usage, self._quirks))
 
-    def update(self, update: Mapping[str, Any], resumed: bool) -> list[Action]:
+    def update(self, update: Mapping[str, Any], request: AgentRequest) -> list[Action]:
         """A usage update tells the context's size, and maybe the session's cost so far."""
         cost = update.get("cost")
         if self._quirks.cost != "session" or not isinstance(cost, dict):
@@ -52,10 +46,39 @@ class Accounts:
             return []
         if state.prompts_sent == 0:
             state.cost_before = float(amount)
-        if resumed and state.cost_before is None:
+        elif state.cost_before is None:
+            state.cost_before = _baseline(request).get(COST)
+        state.session_counters = {**(state.session_counters or {}), COST: float(amount)}
+        if state.cost_before is None:
+            # A resumed session whose past is not known has no cost of this run.
             return []
-        state.cost_usd = round(max(0.0, amount - (state.cost_before or 0.0)), COST_DIGITS)
-        return [Usage(dict(state.counters), state.cost_usd)]
+        state.cost_usd = round(max(0.0, amount - state.cost_before), COST_DIGITS)
+        return [self._usage()]
+
+    def _add(self, told: Mapping[str, int]) -> list[Action]:
+        # What was cancelled or failed reports zeros: that is unknown, not nothing.
+        if not any(told.values()):
+            return []
+        counters = self._state.counters
+        for name, tokens in told.items():
+            counters[name] = counters.get(name, 0) + tokens
+        return [self._usage()]
+
+    def _since(self, told: dict[str, int], request: AgentRequest) -> list[Action]:
+        """What came after the session's last run; nothing where that is not known."""
+        before, state = _baseline(request), self._state
+        state.session_counters = {**(state.session_counters or {}), **told}
+        if request.session is not None and "total" not in before:
+            return []
+        state.counters = {
+            name: max(0, tokens - int(before.get(name, 0))) for name, tokens in told.items()
+        }
+        return [self._usage()]
+
+    def _usage(self) -> Usage:
+        state = self._state
+        known = dict(state.session_counters) if state.session_counters else None
+        return Usage(dict(state.counters), state.cost_usd, state.model, session_counters=known)
 
     def note(self, update: Mapping[str, Any]) -> None:
         """Remember the first ids seen: they mark where this conversation begins."""
@@ -76,3 +99,20 @@ class Accounts:
         part = Conversed(state.prompts_sent, state.first_message, state.first_tool_call, resumed)
         usage = read(output, part)
         return [usage] if usage else []
+
+
+def _baseline(request: AgentRequest) -> Mapping[str, float]:
+    """What the session's last run left in its counters."""
+    if request.session is None:
+        return {COST: 0.0}
+    return request.session_counters or {}
+
+
+def _model(result: Mapping[str, Any]) -> str | None:
+    """The model that did a turn, where its result says so."""
+    found: Any = result
+    for name in ("_meta", "quota", "model_usage"):
+        found = found.get(name) if isinstance(found, dict) else None
+    first = found[0] if isinstance(found, list) and found else None
+    model = first.get("model") if isinstance(first, dict) else None
+    return model if isinstance(model, str) else None

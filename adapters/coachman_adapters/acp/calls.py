@@ -8,6 +8,8 @@ from coachman_adapters.acp import frames
 from coachman_adapters.acp.state import State
 from coachman_adapters.conversation import Action, Write
 
+UNTOLD = "Internal error"
+
 
 class Refused(Exception):  # noqa: N818  a state of the dialogue, not a fault
     """The session cannot be had. ``error`` is the `TurnEnded` error to report, after ``told``."""
@@ -28,7 +30,9 @@ def call(state: State, method: str, params: Mapping[str, Any]) -> Write:
 
 def reported(error: Mapping[str, Any], state: State, doing: str = "") -> dict[str, Any]:
     """The agent's own error: code and data untouched, the message with what to do."""
-    message = f"{doing}: {error['message']}" if doing else str(error["message"])
+    message = _message(error)
+    if doing:
+        message = f"{doing}: {message}"
     if error.get("code") == frames.AUTH_REQUIRED:
         ways = f" ({', '.join(state.login)})" if state.login else ""
         message += f": log in with the agent's own CLI{ways}"
@@ -41,3 +45,12 @@ def raise_error(error: Mapping[str, Any] | None, state: State, doing: str = "") 
         refused = Refused("", "")
         refused.error = reported(error, state, doing)
         raise refused
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """What happened. Where agents only call it a fault of their own, the data has it."""
+    message, data = str(error["message"]), error.get("data")
+    if message != UNTOLD or not isinstance(data, dict):
+        return message
+    details = data.get("details") or data.get("message")
+    return details if isinstance(details, str) else message

@@ -13,8 +13,9 @@ from coachman_adapters.conversation import Action, AgentRequest, SetTimer
 
 def begin(state: State, request: AgentRequest, quirks: Quirks) -> list[Action]:
     """Set the first option."""
+    free = quirks.free_mode if request.permissions == "allow" else None
     asked = (
-        (options.MODE, request.as_agent or quirks.mode),
+        (options.MODE, request.as_agent or free or quirks.mode),
         (options.MODEL, request.model),
         (options.EFFORT, request.effort),
     )

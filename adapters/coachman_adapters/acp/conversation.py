@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coachman_adapters import texts
-from coachman_adapters.acp import configuring, frames, handshake, messages, options, updates
+from coachman_adapters.acp import (
+    configuring,
+    frames,
+    handshake,
+    messages,
+    options,
+    trouble,
+    updates,
+)
 from coachman_adapters.acp.accounts import Accounts
 from coachman_adapters.acp.asks import Asks
 from coachman_adapters.acp.calls import Refused, call, reported
@@ -206,7 +214,8 @@ class AcpConversation:
             return self._turn_over(TurnEnded("error", reported(response.error, state)))
         result = response.result if isinstance(response.result, dict) else {}
         ended, notices = _stop(result.get("stopReason"), state.cancelled)
-        return [*notices, *self._accounts.turn(result, self._request), *self._turn_over(ended)]
+        told = self._accounts.turn(result, self._request)
+        return [*notices, *told, *self._turn_over(trouble.outcome(state, ended))]
 
     def _turn_over(self, ended: TurnEnded) -> list[Action]:
         state = self._state
@@ -266,13 +275,16 @@ class AcpConversation:
         if foreign or not isinstance(update, dict) or not isinstance(variant, str):
             return [updates.unknown(dict(params), span)]
         if variant == "usage_update":
-            return self._accounts.update(update, resumed=self._request.session is not None)
+            return self._accounts.update(update, self._request)
         if variant == "config_option_update":
             return self._reconfigured(update, span)
         if self._is_past(variant):
             return self._repeated()
+        if trouble.hear(state, self._quirks, update):
+            return []
         self._accounts.note(update)
-        return [*updates.events_of(update, self._tools, span)]
+        told = updates.events_of(update, self._tools, span)
+        return [*told, *self._accounts.step(update)]
 
     def _is_past(self, variant: str) -> bool:
         """Whether this only repeats what is known: a loaded past, an echo of our prompt."""

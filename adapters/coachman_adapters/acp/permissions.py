@@ -48,7 +48,10 @@ def _is_option(option: Any) -> bool:
 def question(tool: Mapping[str, Any]) -> str:
     """One line that says what is to be allowed."""
     title = " ".join(str(tool.get("title") or tool.get("name") or "a tool").split())
-    shown = f"{_VERBS.get(str(tool.get('kind')), 'Allow')} {title.rstrip('?')}"
+    verb = _VERBS.get(str(tool.get("kind")), "Allow")
+    # Some titles are sentences already.
+    shown = title if title.startswith(f"{verb} ") else f"{verb} {title}"
+    shown = shown.rstrip("?")
     return (shown if len(shown) <= QUESTION_CHARS else shown[:QUESTION_CHARS] + "…") + "?"
 
 

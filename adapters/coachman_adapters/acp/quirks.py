@@ -31,27 +31,33 @@ class Quirks:
 
     ``settle_s``: how long after a bounded run's turn late updates are waited for. ``replay_s``:
     how long it must be silent after a load, where it goes on telling the past after its answer.
-    ``result_usage``: "turn" where a prompt's result reports the whole turn, "session" where it
-    reports all turns so far, "none" where it reports something else. ``input_includes_cached``:
-    how it counts. ``cost``: "session" where usage updates carry the session's cost.
     ``title_is_name``: the first title of a tool call is the tool's name. ``asks_first``: of a
     tool call that it asks about it tells nothing more before the call's end. ``mode``: what it
-    must be set to so that it asks at all. ``logins``: variables and the ways to log in with
-    them, for one that wants to be told. ``session_form``: a pattern of its session ids, where
-    it takes other words for something else than an id. ``epilogue`` reads the usage out of the
-    output of the launch plan's epilogue.
+    must be set to so that it asks; ``free_mode``: what to set instead where all is allowed, for
+    one that keeps a sandbox of its own while it asks. ``logins``: variables and the ways to log
+    in with them, for one that wants to be told. ``session_form``: a pattern of its session ids,
+    where it takes other words for something else than an id. ``trouble``: a path in its updates
+    and the value there that tells of a failed turn, for one that calls it "end_turn".
+
+    ``usage``: where it counts: "turn", a prompt's result reports the whole turn; "session", it
+    reports all turns so far; "steps", message chunks report one request to the model each;
+    "none" where it reports something else. ``input_includes_cached``: how it counts, None where
+    its total tells. ``cost``: "session" where usage updates carry the session's cost.
+    ``epilogue`` reads the usage out of the output of the launch plan's epilogue.
     """
 
     settle_s: float = 0.25
     replay_s: float | None = None
-    result_usage: str = "turn"
-    input_includes_cached: bool = False
-    cost: str = "none"
     title_is_name: bool = False
     asks_first: bool = False
     mode: str | None = None
+    free_mode: str | None = None
     logins: Mapping[str, str] = field(factory=dict)
     session_form: str | None = None
+    trouble: tuple[str, ...] = ()
+    usage: str = "turn"
+    input_includes_cached: bool | None = None
+    cost: str = "none"
     epilogue: Callable[[bytes, Conversed], Usage | None] | None = None
 
 
@@ -62,17 +68,20 @@ def count(value: Any) -> int:
     return int(value) if 0 <= value < MAX_COUNT else 0
 
 
-def turn_counters(usage: Mapping[str, Any], quirks: Quirks) -> dict[str, int]:
-    """One turn's counters from a prompt result's ``usage``."""
+def counters_of(usage: Mapping[str, Any], quirks: Quirks) -> dict[str, int]:
+    """The counters of one wire ``usage``."""
     cached = count(usage.get("cachedReadTokens"))
     given = count(usage.get("inputTokens")) + count(usage.get("cachedWriteTokens"))
-    fresh = max(0, given - cached) if quirks.input_includes_cached else given
     output, reasoning = count(usage.get("outputTokens")), count(usage.get("thoughtTokens"))
-    total = count(usage.get("totalTokens")) or fresh + cached + output + reasoning
+    total = count(usage.get("totalTokens"))
+    within = quirks.input_includes_cached
+    if within is None:
+        within = total in (given + output, given + output + reasoning)
+    fresh = max(0, given - cached) if within else given
     return {
         "input": fresh,
         "cached_input": cached,
         "output": output,
         "reasoning": reasoning,
-        "total": total,
+        "total": total or fresh + cached + output + reasoning,
     }

@@ -52,6 +52,9 @@ class State:
     counters: dict[str, int] = field(factory=dict)
     cost_usd: float | None = None
     cost_before: float | None = None
+    session_counters: dict[str, float] | None = None
+    model: str | None = None
+    trouble: str | None = None
     prompts_sent: int = 0
     first_message: str | None = None
     first_tool_call: str | None = None

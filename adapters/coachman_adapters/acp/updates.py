@@ -56,7 +56,7 @@ def unknown(raw: Any, span: Span) -> Event:
 
 
 def _chunk(event_type: str, update: Mapping[str, Any], span: Span) -> Iterator[Event]:
-    text = _text(update.get("content"))
+    text = text_of(update.get("content"))
     if text is None:
         yield unknown(update, span)
         return
@@ -66,7 +66,7 @@ def _chunk(event_type: str, update: Mapping[str, Any], span: Span) -> Iterator[E
         yield Event(event_type, {**members, "text": piece}, span)
 
 
-def _text(block: Any) -> str | None:
+def text_of(block: Any) -> str | None:
     """A content block as text; None for images, sound and what is malformed."""
     if not isinstance(block, dict):
         return None
@@ -118,7 +118,7 @@ def _compaction(update: Mapping[str, Any]) -> Read:
 
 
 def _compaction_summary(update: Mapping[str, Any]) -> Read:
-    text = _text(update.get("content"))
+    text = text_of(update.get("content"))
     return events.NOTICE, None if text is None else {"text": text}
 
 

@@ -39,7 +39,8 @@ def read(path: str, body: Mapping[str, Any]) -> Asked:
         if "input_schema" in tool
     )
     system = text_of_parts(body.get("system"))
-    title = not tools and "title" in system.lower()
+    # A title's or a probe's request; clients count neither.
+    title = not tools and ("title" in system.lower() or body.get("max_tokens") == 1)
     return Asked(messages, tools, body.get("model"), bool(body.get("stream")), title)
 
 
