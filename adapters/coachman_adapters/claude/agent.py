@@ -95,7 +95,8 @@ SWITCHES = (
 
 def _settings(request: AgentRequest) -> dict[str, Any]:
     asks = {} if request.permissions == "ask" else {"ask": list(ASKS)}
-    return {"permissions": {"defaultMode": "default", **asks}}
+    # A sandbox of its own would not start within ours, and would let commands run unasked.
+    return {"permissions": {"defaultMode": "default", **asks}, "sandbox": {"enabled": False}}
 
 
 def _without(request: AgentRequest) -> tuple[str, ...]:

@@ -10,13 +10,16 @@ from coachman_adapters.conversation import TurnEnded
 # Ends of turns that the CLI itself began, to tell the model what became of a task.
 NOT_PROMPTED = frozenset({"task-notification"})
 LOGIN = "log in with `claude`, or set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN"
+# Where the reason of a failure is told, the closest first, and what tells none.
+_REASONS = ("api_error_type", "terminal_reason", "subtype")
+_NO_REASON = ("unknown", "completed", "success")
 _STOPS = {"max_tokens": "max_tokens", "refusal": "refusal"}
 
 
 def is_prompted(result: Mapping[str, Any]) -> bool:
     """Whether ``result`` ends a turn that a prompt began."""
     origin = result.get("origin")
-    return not isinstance(origin, dict) or origin.get("kind") not in NOT_PROMPTED
+    return not isinstance(origin, dict) or str(origin.get("kind")) not in NOT_PROMPTED
 
 
 def ended(result: Mapping[str, Any], state: State) -> TurnEnded:
@@ -24,8 +27,9 @@ def ended(result: Mapping[str, Any], state: State) -> TurnEnded:
     aborted = str(result.get("terminal_reason")).startswith("aborted")
     if state.cancelled or aborted:
         return TurnEnded("cancelled")
-    if result.get("stop_reason") in _STOPS:
-        return TurnEnded(_STOPS[result["stop_reason"]])
+    stop = _STOPS.get(str(result.get("stop_reason")))
+    if stop is not None:
+        return TurnEnded(stop)
     if result.get("api_error") == "max_output_tokens":
         return TurnEnded("max_tokens")
     if result.get("subtype") == "error_max_turns":
@@ -37,9 +41,9 @@ def ended(result: Mapping[str, Any], state: State) -> TurnEnded:
 
 def error(result: Mapping[str, Any], state: State, doing: str = "") -> dict[str, Any]:
     """{message, code, data?} in the CLI's own words, and what helps where it is not logged in."""
-    why = _text(result, "api_error_type", "terminal_reason", "subtype") or "no_stop_reason"
-    code = state.api_error if state.api_error not in (None, "unknown") else why
-    message = _message(result)
+    named = [state.api_error, *(result.get(name) for name in _REASONS)]
+    reasons = (each for each in named if isinstance(each, str) and each not in _NO_REASON)
+    code, message = next(reasons, "no_stop_reason"), _message(result)
     if code == "authentication_failed":
         message = f"{message}: {LOGIN}"
     data = {
@@ -48,7 +52,10 @@ def error(result: Mapping[str, Any], state: State, doing: str = "") -> dict[str,
         "limit": state.limit,
     }
     known = {name: value for name, value in data.items() if value is not None}
-    told = {"message": f"{doing}: {message}" if doing else message, "code": code}
+    told = {
+        "message": f"{doing}: {message}" if doing else message,
+        "code": code or "no_stop_reason",
+    }
     return texts.fit({**told, **({"data": known} if known else {})})
 
 
@@ -59,6 +66,6 @@ def _message(result: Mapping[str, Any]) -> str:
     return said or "the agent ended the turn without saying how"
 
 
-def _text(result: Mapping[str, Any], *names: str) -> str | None:
-    found = (result.get(name) for name in names)
-    return next((value for value in found if isinstance(value, str) and value), None)
+def _text(result: Mapping[str, Any], name: str) -> str | None:
+    value = result.get(name)
+    return value if isinstance(value, str) and value else None
