@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,12 +67,14 @@ def test_a_missing_python_is_named_with_its_remedy() -> None:
     assert "COACHMAN_PYTHON" in done.stderr
 
 
-def test_where_the_agents_go_is_outside_the_repository() -> None:
-    """The agents' cache is named without installing anything, by content of the lock file."""
+@pytest.mark.parametrize("name", ["agents", "node"])
+def test_where_npm_packages_go_is_outside_the_repository(name: str) -> None:
+    """The cache is named without installing anything, by content of the lock file."""
+    caches = {"COACHMAN_AGENT_CACHE": "/nowhere", "COACHMAN_NODE_CACHE": "/nowhere"}
     done = subprocess.run(
-        ["scripts/agents", "--where"],
+        [f"scripts/{name}", "--where"],
         cwd=sourcetree.ROOT,
-        env={"PATH": os.environ["PATH"], "COACHMAN_AGENT_CACHE": "/nowhere"},
+        env={"PATH": os.environ["PATH"], **caches},
         capture_output=True,
         text=True,
         check=True,
@@ -79,3 +82,20 @@ def test_where_the_agents_go_is_outside_the_repository() -> None:
 
     assert done.stdout.startswith("/nowhere/")
     assert done.stdout.strip("\n").rpartition("/")[2].isdigit()
+
+
+def test_a_missing_tool_is_named_where_it_cannot_be_installed(tmp_path: Path) -> None:
+    """Without apt-get the tools that the shell client's tests need are named, with exit 69."""
+    for name in ("sh", "id", "cat"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    done = subprocess.run(
+        [tmp_path / "sh", "scripts/tools"],
+        cwd=sourcetree.ROOT,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == wire.EXIT_NO_DAEMON
+    assert "this machine has no jq socat netcat-openbsd" in done.stderr
