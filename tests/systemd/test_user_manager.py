@@ -124,6 +124,25 @@ def test_a_run_outlives_a_killed_daemon(
     assert at.result(service, run)["outcome"] == "succeeded"
 
 
+def test_a_daemon_that_hangs_is_replaced(
+    service: Service, repo: Path, eventually: Eventually
+) -> None:
+    """One whose loop does not turn gives no sign of life; its run goes on under the next."""
+    settings = service.manager.home / ".config/systemd/user/coachman.service.d/short.conf"
+    settings.parent.mkdir()
+    settings.write_text("[Service]\nWatchdogSec=2\nTimeoutAbortSec=1\n")
+    service.manager.systemctl("daemon-reload")
+    run = at.start(service, repo, "write x.txt text\nsay done", permissions="ask")
+    request = at.until_asked(service, run)
+    pid = service.pid
+    os.kill(pid, signal.SIGSTOP)
+    eventually(lambda: service.pid not in (0, pid))
+    with service.client() as client:
+        client.permission.answer(request, run=run, kind="allow")
+
+    assert at.result(service, run)["outcome"] == "succeeded"
+
+
 def test_it_comes_back_in_place(service: Service) -> None:
     """A restart keeps the process that the manager watches; it never saw it end."""
     before = service.told("status")
