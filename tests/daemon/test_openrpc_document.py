@@ -135,6 +135,31 @@ def test_events_are_what_the_document_says(daemon: DaemonProcess, repo: Path) ->
     assert {"run.recovered", "permission.resolved", "tool.call", "usage.updated"} <= types
 
 
+def test_events_of_a_kept_run_are_what_the_document_says(daemon: DaemonProcess, repo: Path) -> None:
+    """Prompts that wait and are dropped, an interrupt, the close and a parked run's deadline."""
+    with daemon.client() as client:
+        kept = {"agent": "demo", "dir": str(repo), "keep": True}
+        run = client.call("run.start", {**kept, "prompt": "sleep 60"})["run"]
+        with client.events(run, types=["turn.started"]) as begun:
+            next(begun)
+        client.call("run.prompt", {"run": run, "prompt": "say never"})
+        client.call("run.interrupt", {"run": run, "prompt": "say now"})
+        client.call("run.close", {"runs": [run]})
+        late = client.call("run.start", {**kept, "prompt": "say a", "timeouts": {"parked_s": 0.2}})
+        assert client.run.wait([run, late["run"]], timeout_s=60)["met"] == "ended"
+    lines = [line for name in (run, late["run"]) for line in daemon.events(name)]
+
+    assert [found for line in lines if (found := faults_of_event(line))] == []
+    assert {line["type"] for line in lines} >= {
+        "prompt.queued",
+        "prompt.dropped",
+        "turn.interrupted",
+        "turn.recorded",
+        "run.closing",
+        "deadline.expired",
+    }
+
+
 def test_notifications_are_what_the_document_says(daemon: DaemonProcess, repo: Path) -> None:
     """Events, progress and the end of a subscription have the members that are said of them."""
     schemas = {made["name"]: made["params"] for made in COMMITTED["x-notifications"]}
