@@ -1,6 +1,6 @@
 """Trees as bytes: names that are not text stay what they are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pygit2
@@ -52,6 +52,25 @@ def write_tree(repo: Any, entries: Mapping[bytes, Entry]) -> bytes:
     data = b"".join(b"%s %s\0%s" % (mode, name, oid) for name, (mode, oid) in ordered)
     oid: bytes = repo.write(ObjectType.TREE, data).raw
     return oid
+
+
+def write_items(repo: Any, items: Iterable[Item]) -> bytes:
+    """Store a tree of full paths, folders included, and return its id."""
+    folders: dict[bytes, dict[bytes, Entry]] = {b"": {}}
+    for path, entry in items:
+        folder, _, name = path.rpartition(b"/")
+        above = folder
+        while above not in folders:
+            folders[above] = {}
+            above = above.rpartition(b"/")[0]
+        folders[folder][name] = entry
+    # Deepest first: a folder's id is known before the one above it is written.
+    for path in sorted(folders, key=lambda path: path.count(b"/") + bool(path), reverse=True):
+        tree = write_tree(repo, folders[path])
+        if path:
+            above, _, name = path.rpartition(b"/")
+            folders[above][name] = (FOLDER, tree)
+    return tree
 
 
 def all_items(repo: Any, tree: bytes) -> list[Item]:

@@ -13,7 +13,9 @@ from coachmand.repos import (
     inspection,
     landlock,
     patches,
+    salvage,
     snapshots,
+    trimming,
     worktrees,
 )
 
@@ -67,21 +69,42 @@ def _old_entry(params: Params) -> list[Grant]:
 
 
 def _stored_tree(params: Params) -> list[Grant]:
-    common = params["common"]
-    own_refs = f"{common}/refs/coachman"
-    os.makedirs(own_refs, exist_ok=True)
-    written = [f"{common}/objects", own_refs, params["admin_dir"], params["scratch"]]
-    # Only there, and only used, where the repository keeps a log of every ref.
-    written += [logs for logs in (f"{common}/logs",) if os.path.isdir(logs)]
     return [
-        *_repository(params),
-        *((path, landlock.WRITE) for path in written),
+        *_storing(params),
+        (params["admin_dir"], landlock.WRITE),
         (params["tree_path"], landlock.READ),
     ]
 
 
+def _salvaged_tree(params: Params) -> list[Grant]:
+    tree = params["tree_path"]
+    is_there = os.path.isdir(tree) and not os.path.islink(tree)
+    return [*_storing(params), *([(tree, landlock.READ)] if is_there else [])]
+
+
+def _storing(params: Params) -> list[Grant]:
+    common = params["common"]
+    own_refs = f"{common}/refs/coachman"
+    os.makedirs(own_refs, exist_ok=True)
+    written = [f"{common}/objects", own_refs, params["scratch"]]
+    # Only there, and only used, where the repository keeps a log of every ref.
+    written += [logs for logs in (f"{common}/logs",) if os.path.isdir(logs)]
+    return [*_repository(params), *((path, landlock.WRITE) for path in written)]
+
+
 def _read_directory(params: Params) -> list[Grant]:
     return [(params["directory"], landlock.READ)]
+
+
+def _perhaps(rights: int) -> Callable[[Params], list[Grant]]:
+    """Those rights to a directory that need not be there."""
+
+    def grants(params: Params) -> list[Grant]:
+        directory = params["directory"]
+        is_there = os.path.isdir(directory) and not os.path.islink(directory)
+        return [(directory, rights)] if is_there else []
+
+    return grants
 
 
 def _deleted_directory(params: Params) -> list[Grant]:
@@ -99,6 +122,9 @@ OPERATIONS: Mapping[str, Operation] = {
     "check_out": Operation(worktrees.check_out, _new_tree, _LONG_S),
     "remove_entry": Operation(worktrees.remove_entry, _old_entry),
     "snapshot": Operation(snapshots.snapshot, _stored_tree, _LONG_S, scratch=True),
+    "salvage": Operation(salvage.salvage, _salvaged_tree, _LONG_S, scratch=True),
+    "measure": Operation(trimming.measure, _perhaps(landlock.READ), _LONG_S),
+    "trim": Operation(trimming.trim, _perhaps(landlock.REMOVE), _LONG_S),
     "patch": Operation(patches.patch, _repository, _LONG_S),
     "changes": Operation(patches.changes, _repository),
     "stat": Operation(patches.stat, _repository),

@@ -16,7 +16,9 @@ from coachmand.repos.records import (
     DiffStat,
     FileChange,
     Repository,
+    Salvage,
     Snapshot,
+    Trimmed,
     as_tuples,
 )
 
@@ -115,6 +117,10 @@ class GitWorkers:
         Whatever is not in a commit is lost: the caller has made sure of it.
         """
         await self._call(common, "delete_tree", directory=tree_path)
+        await self.remove_entry(common, admin_dir, tree_path)
+
+    async def remove_entry(self, common: str, admin_dir: str, tree_path: str) -> None:
+        """Delete the entry of a worktree whose tree is gone; it may be gone itself."""
         await self._call(
             common, "remove_entry", common=common, admin_dir=admin_dir, tree_path=tree_path
         )
@@ -146,6 +152,49 @@ class GitWorkers:
             message=message,
         )
         return Snapshot(**as_tuples(result))
+
+    async def salvage(
+        self,
+        common: str,
+        tree_path: str,
+        *,
+        run_refs: Sequence[str],
+        base: str,
+        ref: str,
+        message: str,
+        declared: Sequence[str],
+        write: bool,
+    ) -> Salvage:
+        """Whether refs keep all that is in a worktree and its entry, either of which may be gone.
+
+        ``run_refs`` are the task's records, newest first. With ``write``, what no ref
+        keeps is committed under ``ref``, below refs/coachman/, and everything has
+        reached the disk on return.
+        """
+        result = await self._call(
+            common,
+            "salvage",
+            common=common,
+            tree_path=tree_path,
+            run_refs=list(run_refs),
+            base=base,
+            ref=ref,
+            message=message,
+            declared=list(declared),
+            write=write,
+        )
+        return Salvage(**as_tuples(result))
+
+    async def measure(self, directory: str, *, key: str = _NO_REPOSITORY) -> Trimmed:
+        """What is below a directory, which need not be there."""
+        return Trimmed(**await self._call(key, "measure", directory=directory))
+
+    async def trim(
+        self, directory: str, patterns: Sequence[str], *, key: str = _NO_REPOSITORY
+    ) -> Trimmed:
+        """Delete the files below a directory whose names fit one of the shell patterns."""
+        result = await self._call(key, "trim", directory=directory, patterns=list(patterns))
+        return Trimmed(**result)
 
     async def diff(self, common: str, old: str, new: str) -> bytes:
         """The patch from ``old`` to ``new`` (commits or trees) for `git apply --index`."""

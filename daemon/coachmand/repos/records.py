@@ -42,6 +42,33 @@ class Snapshot:
 
 
 @frozen
+class Salvage:
+    """What of a worktree refs keep. ``admin`` is its entry, None where there is none.
+
+    ``commit`` holds the tree, in a record of a run or in ``written``, the salvage record
+    that was made. ``differs`` says what no ref kept before, ``refused`` what none can
+    keep: where it is not empty nothing was written. Sizes are bytes on disk.
+    """
+
+    admin: str | None
+    commit: str
+    written: str | None
+    differs: tuple[str, ...]
+    refused: tuple[str, ...]
+    bytes: int
+    ignored_files: int
+    ignored_bytes: int
+
+
+@frozen
+class Trimmed:
+    """Files that were, or would be, deleted."""
+
+    files: int
+    bytes: int
+
+
+@frozen
 class FileChange:
     """One changed path. ``status`` is A, M, D or T (its type changed)."""
 

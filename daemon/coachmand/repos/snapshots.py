@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,17 @@ _AUTHOR = ("coachman", "coachman@localhost")
 
 @define
 class Folder:
-    """One directory of the tree while it is read; ``stored`` is its id in the parent commit."""
+    """One directory of the tree while it is read; ``stored`` is its id in the parent commit.
+
+    ``otherwise`` is what stands in its place when nothing in it is stored.
+    """
 
     path: bytes
     parent: "Folder | None"
     stored: bytes | None
     tracked: dict[bytes, objects.Entry]
     entries: dict[bytes, objects.Entry] = field(factory=dict)
+    otherwise: objects.Entry | None = None
 
     def below(self, name: bytes) -> bytes:
         return self.path + b"/" + name if self.path else name
@@ -63,9 +68,10 @@ def snapshot(
     tree = reader.read(tree_path)
     reader.cache.save(cache_file)
     changed = tree != reader.tracked_tree
-    commit = parents[0] if not changed and parents else _commit(reader, tree, parents, message)
+    repo = reader.rules.repo
+    commit = parents[0] if not changed and parents else write_commit(repo, tree, parents, message)
     if ref:
-        refs.move(reader.rules.repo, common, ref, commit)
+        refs.move(repo, common, ref, commit)
     return asdict(
         Snapshot(
             commit,
@@ -95,9 +101,9 @@ def _moved(tree_path: str, why: str) -> RepoError:
     )
 
 
-def _commit(reader: "TreeReader", tree: bytes, parents: tuple[str, ...], message: str) -> str:
+def write_commit(repo: Any, tree: bytes, parents: Sequence[str], message: str) -> str:
+    """Commit a tree in coachman's name, under no ref; the commit's id."""
     author = pygit2.Signature(*_AUTHOR)
-    repo = reader.rules.repo
     oid = repo.create_commit(
         None, author, author, message, pygit2.Oid(raw=tree), [pygit2.Oid(hex=p) for p in parents]
     )
@@ -107,6 +113,13 @@ def _commit(reader: "TreeReader", tree: bytes, parents: tuple[str, ...], message
 def _bounded(warnings: list[str]) -> tuple[str, ...]:
     more = len(warnings) - _MAX_REPORTED
     return (*warnings[:_MAX_REPORTED], *([f"and {more} more"] if more > 0 else []))
+
+
+def _is_tracked(tracked: objects.Entry | None, is_folder: bool) -> bool:
+    if tracked is None:
+        return False
+    # A file that became a folder was not that folder.
+    return not is_folder or tracked[0] in (objects.FOLDER, objects.SUBMODULE)
 
 
 class TreeReader:
@@ -163,10 +176,11 @@ class TreeReader:
             return None
         try:
             status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                return self._enter(folder, name, tracked)
-            if tracked is None and self.rules.ignores(path):
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if not _is_tracked(tracked, is_folder) and self._passes_over(path, status):
                 return None
+            if is_folder:
+                return self._enter(folder, name, tracked)
             entry = self._store_entry(descriptor, name, path, status, tracked)
         except OSError as error:
             self._leave_out(path, error.strerror or "cannot be read")
@@ -175,14 +189,16 @@ class TreeReader:
             folder.entries[name] = entry
         return None
 
+    def _passes_over(self, path: bytes, status: os.stat_result) -> bool:
+        """Whether what is not tracked is left out on purpose."""
+        return self.rules.ignores(path, folder=stat.S_ISDIR(status.st_mode))
+
     def _enter(self, folder: Folder, name: bytes, tracked: objects.Entry | None) -> Folder | None:
         if tracked and tracked[0] == objects.SUBMODULE:
             folder.entries[name] = tracked
             return None
         path = folder.below(name)
         stored = tracked[1] if tracked and tracked[0] == objects.FOLDER else None
-        if stored is None and self.rules.ignores(path, folder=True):
-            return None
         if len(path) >= beneath.PATH_MAX_BYTES or path.count(b"/") >= MAX_DEPTH:
             self._leave_out(path, f"it is deeper than {MAX_DEPTH} folders or its path too long")
             if tracked:
@@ -269,4 +285,6 @@ class TreeReader:
                 tree = tree or objects.write_tree(self.rules.repo, folder.entries)
                 name = folder.path.rpartition(b"/")[2]
                 folder.parent.entries[name] = (objects.FOLDER, tree)
+            elif folder.otherwise:
+                folder.parent.entries[folder.path.rpartition(b"/")[2]] = folder.otherwise
         raise AssertionError("a tree has a top")
