@@ -144,7 +144,8 @@ CLAUDE = ClaudeAgent(
         keeps=True,
         takes_agent=True,
         user_files=(USER_FILES,),
-        hosts=("api.anthropic.com:443",),
+        # The second is where a login renews its token.
+        hosts=("api.anthropic.com:443", "platform.claude.com:443"),
         pricing="anthropic",
     )
 )
