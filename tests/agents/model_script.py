@@ -170,11 +170,17 @@ def tool_call(tools: tuple[Tool, ...], verb: str, rest: str) -> tuple[str, dict[
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content, a string or a list of parts."""
+    """The text of a message's content, a string or a list of parts.
+
+    Of several parts with directives the last one counts: clients put a prompt that failed and
+    the one after it into one message.
+    """
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    return "\n".join(part.get("text", "") for part in parts if isinstance(part, dict))
+    texts = [part.get("text", "") for part in parts if isinstance(part, dict)]
+    scripts = [text for text in texts if directives(text)]
+    return scripts[-1] if len(scripts) > 1 else "\n".join(texts)
 
 
 def call_id() -> str:

@@ -3,24 +3,17 @@
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from live_cannot import CANNOT, Cannot
 from live_stage import Stage
 
 Scenario = Callable[[Stage], None]
 RESULTS = "COACHMAN_LIVE_RESULTS"
 PASSES, FAILS = "yes", "no"
-
-
-@dataclass(frozen=True)
-class Cannot:
-    """Why a scenario is impossible with a CLI; ``proof`` fails once it is no longer so."""
-
-    why: str
-    proof: Scenario
 
 
 @dataclass
@@ -29,7 +22,7 @@ class Cells:
 
     columns: dict[str, str] = field(default_factory=dict)
     """Names of scenarios and their headings, in order."""
-    cannot: dict[tuple[str, str], Cannot] = field(default_factory=dict)
+    cannot: Mapping[tuple[str, str], Cannot] = field(default_factory=dict)
     """By part and scenario."""
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By part: its version, seconds, and the outcome of each scenario."""
@@ -61,4 +54,4 @@ class Cells:
             Path(path).write_text(json.dumps(told, indent=1) + "\n")
 
 
-CELLS = Cells()
+CELLS = Cells(cannot=CANNOT)

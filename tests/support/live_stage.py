@@ -12,10 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import coachman
 from agents_model import CACHED_TOKENS, ModelServer
 from agents_parts import Part
-from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import AgentSpec
 from daemon_process import DaemonProcess, git, make_repository
 
@@ -23,7 +21,7 @@ LIMIT_S = 60.0
 SOON_S = 10.0
 POLL_S = 0.02
 # Tools of the scenarios: one goes on for a day, one until it is told to stop.
-LINGER = "#!/bin/sh\n: >begun\nexec sleep 86399.$1\n"
+LINGER = "#!/bin/sh\nexec sleep 86399.$1\n"
 AWAIT = "#!/bin/sh\n: >begun\nuntil [ -e go ]; do sleep 0.05; done\necho went on >went.txt\n"
 _tokens = count(os.getpid() * 1000)
 
@@ -39,15 +37,15 @@ def eventually(condition: Callable[[], Any], what: str, within_s: float = LIMIT_
     return value
 
 
-def processes(token: str) -> list[int]:
-    """The pids of this machine, sandboxes included, whose command line ends with ``token``."""
+def lingering(token: str) -> list[int]:
+    """The pids of ``linger.sh TOKEN`` on this machine, inside of sandboxes included."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[-2:-1] == [token.encode()]:
+        if f"86399.{token}".encode() in words:
             found.append(int(path.parent.name))
     return found
 
@@ -70,26 +68,46 @@ class Stage:
         (self.repo / "await.sh").write_text(AWAIT)
         git(self.repo, "add", ".")
         git(self.repo, "commit", "-q", "-m", "tools")
-        self.daemon.start()
-        self.client: coachman.Client = self.daemon.client()
         self._session: Play | None = None
         self._resumed: tuple[Play, Play] | None = None
 
     def __repr__(self) -> str:
         return f"<Stage {self.part.name}>"
 
+    def __enter__(self) -> "Stage":
+        self.daemon.start()
+        self.client = self.daemon.client()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """End what still runs, and the daemon."""
+        self.client.close()
+        self.daemon.tidy()
+
     @property
     def spec(self) -> AgentSpec:
-        return ADAPTERS[self.part.adapter].spec
+        return self.part.agent.spec
 
     def start(self, prompt: str, **members: Any) -> "Play":
-        """Start a run in a task of its own, everything allowed unless told otherwise."""
-        members = {"permissions": self.part.permissions, "model": self.part.model, **members}
+        """Start a run in a task of its own."""
         asked = len(self.model.requests)
+        prompt = self.part.prompt(prompt, "/workspace")
         started = self.client.run.start(
-            prompt, dir=str(self.repo), agent=self.part.adapter, **members
+            prompt, dir=str(self.repo), agent=self.part.adapter, model=self.part.model, **members
         )
         return Play(self, started["run"], asked)
+
+    def once(self, prompt: str) -> "Play":
+        """A run of one prompt, with everything allowed.
+
+        Of a part that is to be asked, it is one that is kept and then closed: the CLI has
+        another way for runs that take one prompt and ask for nothing.
+        """
+        keep = self.part.permissions == "ask"
+        play = self.start(prompt, keep=keep, permissions="allow")
+        if keep:
+            play.close()
+        return play
 
     def session(self) -> "Play":
         """The run that is kept for scenarios that leave it as it was, parked and asking."""
@@ -103,7 +121,7 @@ class Stage:
     def resumed(self) -> tuple["Play", "Play"]:
         """A run of one turn, and one of two turns that took up its session; both have ended."""
         if self._resumed is None:
-            first = self.start("SAY first")
+            first = self.once("SAY first")
             first.result()
             keeps = not self.part.bounded
             asked = len(self.model.requests)
@@ -124,11 +142,6 @@ class Stage:
         for home in self.daemon.state.glob(f"agents/*/{task}/*"):
             for path in home.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    def tidy(self) -> None:
-        """End what still runs, and the daemon."""
-        self.client.close()
-        self.daemon.tidy()
 
 
 class Play:
@@ -158,11 +171,28 @@ class Play:
     def close(self) -> None:
         self.stage.client.run.close([self.run])
 
-    def answer(self, kind: Any) -> Event:
-        """Answer the question that waits, once there is one; the question."""
-        asked = eventually(self._questions, f"{self} asks")[0]
+    def answer(self, kind: Any, turn: int) -> Event:
+        """Answer the first question of a turn, once it is asked; the question."""
+        asked = eventually(lambda: self._questions(turn), f"{self} asks")[0]
         self.stage.client.permission.answer(asked["request"], run=self.run, kind=kind)
         return dict(asked)
+
+    def tool_runs(self, turn: int, token: str) -> None:
+        """Return once ``linger.sh`` of this turn runs, whatever is asked before."""
+
+        def runs() -> bool:
+            for asked in self._questions(turn):
+                self.stage.client.permission.answer(
+                    asked["request"], run=self.run, kind="allow_once"
+                )
+            return bool(lingering(token))
+
+        eventually(runs, f"{self} runs its tool")
+
+    def _questions(self, turn: int) -> list[Any]:
+        over = [event for event in self.events("turn.ended") if event["turn"] == turn]
+        assert not over, f"{self} ended turn {turn} before that: {over}"
+        return list(self.stage.client.permission.list(self.run)["permissions"])
 
     # --- what came of it ---
 
@@ -224,9 +254,6 @@ class Play:
     def requests(self) -> list[dict[str, Any]]:
         """What the model was asked since this run began."""
         return self.stage.model.requests[self.asked :]
-
-    def _questions(self) -> list[Any]:
-        return list(self.stage.client.permission.list(self.run)["permissions"])
 
 
 def totals(requests: list[dict[str, Any]]) -> dict[str, int]:

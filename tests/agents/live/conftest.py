@@ -22,10 +22,8 @@ def stage(request: pytest.FixtureRequest, agents_dir: Path) -> Iterator[Stage]:
         pytest.skip(f"{part.executable} is not installed in {agents_dir}")
     root = Path(tempfile.mkdtemp(prefix="cm-", dir="/tmp"))
     began = time.monotonic()
-    with ModelServer() as model:
-        stage = Stage(part, agents_dir, root, model)
+    with ModelServer() as model, Stage(part, agents_dir, root, model) as stage:
         yield stage
-        stage.tidy()
     shutil.rmtree(root, ignore_errors=True)
     CELLS.outcomes.setdefault(part.name, {})["seconds"] = round(time.monotonic() - began)
     CELLS.write()

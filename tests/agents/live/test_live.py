@@ -9,19 +9,19 @@ import json
 import pytest
 
 from live_cells import CELLS
-from live_stage import LIMIT_S, Stage, eventually, new_token, processes, totals
+from live_stage import LIMIT_S, Stage, eventually, lingering, new_token, totals
 
 pytestmark = pytest.mark.real_agent
 
 WORDS = "one two three four five six seven eight nine ten"
-CANCEL_LIMIT_S = 15.0
+CANCEL_LIMIT_S = 20.0
 
 
 @CELLS.scenario("say")
 def test_say(stage: Stage) -> None:
     """A prompt is answered, in events and as the turn's message."""
     if stage.part.bounded:
-        result = stage.start("SAY hello world").result()
+        result = stage.once("SAY hello world").result()
         assert (result["outcome"], result["final_message"]) == ("succeeded", "hello world")
         return
     play = stage.session()
@@ -34,7 +34,7 @@ def test_say(stage: Stage) -> None:
 @CELLS.scenario("write")
 def test_write(stage: Stage) -> None:
     """What is allowed by policy is written into the worktree, and only there."""
-    play = stage.start("WRITE made.txt by the agent\nSAY finished")
+    play = stage.once("WRITE made.txt by the agent\nSAY finished")
     result = play.result()
 
     assert result["outcome"] == "succeeded", result["error"]
@@ -50,7 +50,7 @@ def test_deny(stage: Stage) -> None:
     """A denied write is not written, and the agent hears of it."""
     play = stage.session()
     turn = play.prompt("WRITE denied.txt text\nSAY after")
-    asked = play.answer("reject_once")
+    asked = play.answer("reject_once", turn)
     play.turn(turn)
 
     assert "denied.txt" in json.dumps(asked)
@@ -65,7 +65,7 @@ def test_allow(stage: Stage) -> None:
     turn = play.prompt("WRITE allowed.txt text")
     eventually(lambda: play.state == "waiting", f"{play} waits")
     before = (play.tree / "allowed.txt").exists()
-    play.answer("allow_once")
+    play.answer("allow_once", turn)
 
     assert play.turn(turn)["stop_reason"] == "end_turn"
     assert not before
@@ -89,7 +89,7 @@ def test_two_prompts(stage: Stage) -> None:
 def test_cancel_stream(stage: Stage) -> None:
     """An interrupt ends the turn at once; the session goes on with what was said in mind."""
     if stage.part.bounded:
-        play = stage.start(f"SLOW 30 {WORDS}")
+        play = stage.once(f"SLOW 30 {WORDS}")
         eventually(play.requests, f"{play} asks the model")
         play.cancel()
         assert play.result(CANCEL_LIMIT_S)["outcome"] == "cancelled"
@@ -111,7 +111,7 @@ def test_cancel_stream(stage: Stage) -> None:
 def test_model_error(stage: Stage) -> None:
     """What the model's server refuses is no success, and its words are told."""
     if stage.part.bounded:
-        error = stage.start("FAIL 400").result()["error"]
+        error = stage.once("FAIL 400").result()["error"]
     else:
         play = stage.session()
         error = play.turn(play.prompt("FAIL 400")).get("error")
@@ -125,13 +125,12 @@ def test_interrupt_tool(stage: Stage) -> None:
     """An interrupt ends the tool that runs, with its process; the session goes on."""
     play, token = stage.session(), new_token()
     turn = play.prompt(f"RUN sh linger.sh {token}")
-    play.answer("allow_once")
-    eventually(lambda: processes(f"86399.{token}"), f"{play} runs its tool")
+    play.tool_runs(turn, token)
     play.interrupt()
     ended = play.turn(turn, CANCEL_LIMIT_S)
 
     assert ended["stop_reason"] == "cancelled"
-    eventually(lambda: not processes(f"86399.{token}"), "the tool is gone", CANCEL_LIMIT_S)
+    eventually(lambda: not lingering(token), "the tool is gone", CANCEL_LIMIT_S)
     play.parked()
     assert play.turn(play.prompt("SAY still here"))["stop_reason"] == "end_turn"
 
@@ -141,17 +140,16 @@ def test_cancel_tool(stage: Stage) -> None:
     """A run that is cancelled while its tool runs leaves no process behind."""
     token = new_token()
     if stage.part.bounded:
-        play = stage.start(f"RUN sh linger.sh {token}")
+        play, turn = stage.once(f"RUN sh linger.sh {token}"), 1
     else:
         play = stage.session()
-        play.prompt(f"RUN sh linger.sh {token}")
-        play.answer("allow_once")
-    eventually(lambda: processes(f"86399.{token}"), f"{play} runs its tool")
+        turn = play.prompt(f"RUN sh linger.sh {token}")
+    play.tool_runs(turn, token)
     play.cancel()
 
     assert play.result(CANCEL_LIMIT_S)["outcome"] == "cancelled"
-    assert processes(f"86399.{token}") == []
-    assert stage.daemon.keepers() == []
+    assert lingering(token) == []
+    eventually(lambda: not stage.daemon.keepers(), "the keeper is gone", CANCEL_LIMIT_S)
 
 
 @CELLS.scenario("resume")
@@ -208,7 +206,7 @@ def test_wrong_session(stage: Stage) -> None:
 @CELLS.scenario("the daemon is killed")
 def test_daemon_killed(stage: Stage) -> None:
     """SIGKILL of the daemon while a tool runs: the run goes on, and its journal is whole."""
-    play = stage.start("RUN sh await.sh\nSAY finished")
+    play = stage.once("RUN sh await.sh\nSAY finished")
     play.file("begun")
     stage.daemon.restart()
     (play.tree / "go").touch()
