@@ -19,12 +19,12 @@ ENDS: dict[str, tuple[str, list[str], list[str]]] = {
     "resume": ("well", ["completed"], ["end_turn"]),
     "unknown_model": ("hello", [], ["end_turn"]),
     "max_tokens": ("part", [], ["max_tokens"]),
-    "refused": ("part", [], ["refusal"]),
+    "retried": ("partwell", [], ["end_turn"]),
+    "refused": ("part" * 6, [], ["refusal"]),
     "model_error": ("", [], ["error"]),
     "server_error": ("", [], ["error"]),
     "broken_stream": ("", [], ["error"]),
     "limited": ("", [], ["error"]),
-    "no_key": ("", [], ["error"]),
     "wrong_session": ("", [], ["error"]),
 }
 SERVER_ENDS = {
@@ -42,8 +42,11 @@ EXPECTED = {
     **{(EXEC, name): end for name, end in ENDS.items()},
     **{(SERVER, name): end for name, end in {**ENDS, **SERVER_ENDS}.items()},
 }
-# An answer that was filtered is counted nowhere, nor is one that was cut off.
-UNCOUNTED = {(EXEC, "refused"), (SERVER, "refused"), (SERVER, "cancel_stream")}
+# codex counts no answer that was filtered or cut off.
+UNCOUNTED = {
+    *((part, name) for part in (EXEC, SERVER) for name in ("refused", "retried")),
+    (SERVER, "cancel_stream"),
+}
 BOTH = pytest.mark.parametrize("part", [EXEC, SERVER])
 
 
@@ -98,6 +101,14 @@ def test_usage_is_what_the_model_reported(part: str, name: str) -> None:
 
 
 @BOTH
+def test_an_answer_that_is_asked_for_again_is_no_failure(part: str) -> None:
+    """codex says that it reconnects, and the turn ends as its next answer does."""
+    labels = [event.members["label"] for event in events_of(run(part, "retried"), "agent.status")]
+
+    assert [label.split(" (")[0] for label in labels] == ["Reconnecting... 1/5"]
+
+
+@BOTH
 def test_a_resumed_thread_goes_on_counting(part: str) -> None:
     """The thread's totals go to whoever resumes it, the run's own tokens into its usage."""
     before = agents_replay.load(part, "resume")["session_counters"]
@@ -114,7 +125,7 @@ def test_the_model_and_its_provider_are_codexs_own(part: str) -> None:
     """Neither was asked for; exec itself tells neither, its record of the thread does."""
     last = usages(part, "say")[-1]
 
-    assert (last.model, last.provider) == ("gpt-5.5", "scripted")
+    assert (last.model, last.provider) == ("gpt-5.5", "openai")
 
 
 def test_the_session_is_the_thread() -> None:

@@ -44,6 +44,9 @@ class Handler(BaseHTTPRequestHandler):
             self._json(200, {"requests": self.server.model.requests})
         elif self.path.endswith("/models"):
             self._json(200, {"object": "list", "data": [{"id": "fake-model", "object": "model"}]})
+        elif self.path.endswith("/responses"):
+            # A client that would rather have a web socket then asks in the plain way.
+            self._json(426, {"error": {"message": "no web sockets here"}})
         else:
             self._json(404, {"error": {"message": f"no such path: {self.path}"}})
 

@@ -135,3 +135,13 @@ def test_a_limit_tells_its_reset_where_it_has_one(
     assert server.requests[0]["status"] == 429
     assert error["type"] == kind
     assert error.get("resets_in_seconds") == (60 if after else None)
+
+
+def test_a_web_socket_is_not_offered(server: ModelServer) -> None:
+    """426 tells a client that tries one to ask in the plain way, at once."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    try:
+        connection.request("GET", "/v1/responses", headers={"upgrade": "websocket"})
+        assert connection.getresponse().status == 426
+    finally:
+        connection.close()

@@ -1,4 +1,4 @@
-"""Codex with the scripted model as its provider: as ``codex exec``, and as its app server."""
+"""Codex with an API key, its API on loopback: as ``codex exec``, and as its app server."""
 
 from typing import Any
 
@@ -12,16 +12,8 @@ BINARY = "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"
 NO_SESSION = "01a22b00-0000-7000-8000-00000000dead"
 # Known to the binary: with a model that is not, there is no tool for patches.
 MODEL = "gpt-5.5"
-CONFIG = """model = "{model}"
-model_provider = "scripted"
-[model_providers.scripted]
-name = "Scripted"
-base_url = "{base_url}"
-env_key = "OPENAI_API_KEY"
-wire_api = "responses"
-request_max_retries = 0
-stream_max_retries = {retries}
-"""
+# OpenAI's list prices of it, in dollars for a million tokens.
+PRICES = {"input": 5.0, "cached_input": 0.5, "output": 30.0}
 IDS = (r"\b(call_|msg_call_|rs_call_)[0-9a-f]{8,}",)
 ALWAYS = choose("allow_always")
 # Of what a thread is opened with: the machine's are left out.
@@ -32,9 +24,10 @@ BOTH: dict[str, Any] = {
     "limited": {"prompts": ["LIMIT"]},
     "broken_stream": {"prompts": ["BREAK the line went dead"]},
     "max_tokens": {"prompts": ["STOP max_output_tokens part"]},
-    "refused": {"prompts": ["STOP content_filter part"]},
+    # codex asks again before it gives up.
+    "retried": {"prompts": ["STOP content_filter part\nSAY well"]},
+    "refused": {"prompts": ["\n".join(["STOP content_filter part"] * 6)]},
     "unknown_model": {"prompts": ["SAY hello"], "model": "unheard-of"},
-    "no_key": {"prompts": ["SAY never"], "env": {"OPENAI_API_KEY": ""}},
     "think": {"prompts": ["THINK deep"]},
 }
 
@@ -45,13 +38,11 @@ def _nobody(_ask: Ask) -> dict[str, Any]:
 
 
 def _env(_model: ModelServer) -> dict[str, str]:
-    return {"OPENAI_API_KEY": "dummy"}
+    return {"CODEX_API_KEY": "dummy"}
 
 
-def files(model: ModelServer, retries: int = 0) -> dict[str, str]:
-    """A user's configuration with the model as its only provider."""
-    told = CONFIG.format(model=MODEL, base_url=model.base_url, retries=retries)
-    return {".codex/config.toml": told}
+def _files(model: ModelServer) -> dict[str, str]:
+    return {".codex/config.toml": f'model = "{MODEL}"\nopenai_base_url = "{model.base_url}"\n'}
 
 
 def _shorten(frame: dict[str, Any]) -> dict[str, Any]:
@@ -80,8 +71,9 @@ CODEX_EXEC = Part(
     executable=BINARY,
     wrong_session=NO_SESSION,
     env=_env,
-    files=files,
+    files=_files,
     bounded=True,
+    prices=PRICES,
     ids=IDS,
     scenarios={
         **BOTH,
@@ -96,8 +88,9 @@ CODEX_APP_SERVER = Part(
     executable=BINARY,
     wrong_session=NO_SESSION,
     env=_env,
-    files=files,
+    files=_files,
     permissions="ask",
+    prices=PRICES,
     ids=IDS,
     shorten=_shorten,
     scenarios={
