@@ -4,8 +4,6 @@ Every complaint reads "cannot read the configuration: …" and names the key and
 its line. A key that this version does not know is refused, never ignored.
 """
 
-import os
-import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
@@ -16,14 +14,24 @@ from attrs import field, fields, frozen
 from coachman.results import Permissions
 from coachman.wire import PERMISSION_MODES
 
-MAX_FILE_BYTES = 64 * 1024
-LOG_LEVELS = ("debug", "info", "warning", "error")
+from . import config_values as values
 
-_UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
-_SECONDS = re.compile(r"\d{1,12}", re.ASCII)
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}", re.ASCII)
+MAX_FILE_BYTES = 64 * 1024
+# The adapter of agents that nothing is known of but what the file says.
+ACP = "acp"
+USAGE_FORMS = ("none", "turn", "session", "steps")
+_ACP_KEYS = (
+    "command",
+    "environment",
+    "credentials",
+    "files",
+    "credential_files",
+    "efforts",
+    "mode",
+    "usage",
+    "pricing",
+)
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 T = TypeVar("T")
 KeyPath = tuple[str, ...]
@@ -31,79 +39,6 @@ KeyPath = tuple[str, ...]
 
 class ConfigError(Exception):
     """The configuration cannot be used; the text says what, where and what instead."""
-
-
-def duration_s(text: str) -> int:
-    """Seconds of "90", "90s", "30m", "1h30m" or "2d". Raises ValueError."""
-    if _SECONDS.fullmatch(text):
-        return int(text)
-    match = _DURATION.fullmatch(text)
-    if not text or match is None or len(text) > 40:
-        raise ValueError(f"{text!r} is not a duration such as 90s, 30m, 1h30m or 2d")
-    amounts = zip(match.groups(), _UNIT_SECONDS.values(), strict=True)
-    return sum(int(amount) * seconds for amount, seconds in amounts if amount)
-
-
-# --- what a key may hold --------------------------------------------------------
-
-
-class _UnfitError(ValueError):
-    """Completes "`key` must be …"."""
-
-
-def _string(value: Any, _home: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _UnfitError("a string that is not empty")
-    return value
-
-
-def _name(value: Any, _home: str) -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise _UnfitError("a name of lower-case letters, digits, `.`, `_` and `-`")
-    return value
-
-
-def _duration(value: Any, _home: str) -> int:
-    try:
-        seconds = duration_s(value if isinstance(value, str) else str(value))
-    except ValueError:
-        seconds = 0
-    if seconds <= 0 or isinstance(value, bool):
-        raise _UnfitError("a duration such as 90, 90s, 30m, 1h30m or 2d")
-    return seconds
-
-
-def _count(value: Any, _home: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _UnfitError("a whole number from 1")
-    return value
-
-
-def _path(value: Any, home: str) -> str:
-    path = value if isinstance(value, str) else ""
-    if path == "~" or path.startswith("~/"):
-        path = home + path[1:]
-    if not os.path.isabs(path) or "\0" in path:
-        raise _UnfitError("an absolute path, or one that starts with ~/")
-    return os.path.normpath(path)
-
-
-def _one_of(*choices: str) -> Callable[[Any, str], str]:
-    def check(value: Any, _home: str) -> str:
-        if value not in choices:
-            raise _UnfitError("one of " + ", ".join(choices))
-        return str(value)
-
-    return check
-
-
-def _environment(value: Any, _home: str) -> Mapping[str, str]:
-    if not isinstance(value, dict):
-        raise _UnfitError('a table of NAME = "value"')
-    for name, text in value.items():
-        if not _ENV_NAME.fullmatch(name) or not isinstance(text, str) or "\0" in text:
-            raise _UnfitError('a table of NAME = "value"')
-    return dict(value)
 
 
 # --- the records ----------------------------------------------------------------
@@ -118,58 +53,89 @@ def _key(check: Callable[[Any, str], Any], default: Any, name: str | None = None
 class Timeouts:
     """Deadlines of a run that names none, in seconds."""
 
-    wall_s: int = _key(_duration, 4 * 3600, "wall")
-    permission_s: int = _key(_duration, 3600, "permission")
-    parked_s: int = _key(_duration, 8 * 3600, "parked")
+    wall_s: int = _key(values.duration, 4 * 3600, "wall")
+    permission_s: int = _key(values.duration, 3600, "permission")
+    parked_s: int = _key(values.duration, 8 * 3600, "parked")
 
 
 @frozen
 class Capacity:
     """How many runs are active at once; more of them queue."""
 
-    max_active: int = _key(_count, 8)
+    max_active: int = _key(values.count, 8)
 
 
 @frozen
 class Storage:
     """Where task worktrees go; None: below the state directory."""
 
-    worktrees: str | None = _key(_path, None)
+    worktrees: str | None = _key(values.path, None)
+
+
+@frozen
+class Retention:
+    """When what ended runs leave goes by itself, and what is kept whatever happens.
+
+    ``free_space_floor`` in bytes: below it no run starts. ``keep_ignored`` are shell
+    patterns of ignored files that are work all the same.
+    """
+
+    worktrees_s: int = _key(values.duration, 7 * 86_400, "worktrees")
+    raw_logs_s: int = _key(values.duration, 14 * 86_400, "raw_logs")
+    free_space_floor: int = _key(values.size, 2 << 30)
+    keep_ignored: tuple[str, ...] = _key(values.patterns, ())
 
 
 @frozen
 class Log:
     """What the daemon's log holds."""
 
-    level: str = _key(_one_of(*LOG_LEVELS), "info")
+    level: str = _key(values.one_of(*LOG_LEVELS), "info")
 
 
 @frozen
 class AgentInstance:
     """A named variant of an agent: another account, executable or model.
 
-    ``adapter`` is the instance's own name where the file gives none.
+    ``adapter`` is the instance's own name where the file gives none. With the adapter "acp" it
+    is an agent of its own, which the members from ``command`` on describe.
     """
 
-    adapter: str | None = _key(_name, None)
-    executable: str | None = _key(_path, None)
-    model: str | None = _key(_string, None)
-    home: str | None = _key(_path, None)
+    adapter: str | None = _key(values.name, None)
+    executable: str | None = _key(values.path, None)
+    model: str | None = _key(values.string, None)
+    home: str | None = _key(values.path, None)
     env: Mapping[str, str] = field(
-        factory=dict, repr=lambda env: f"<{len(env)} values>", metadata={"check": _environment}
+        factory=dict,
+        repr=lambda env: f"<{len(env)} values>",
+        metadata={"check": values.environment},
     )
+    command: tuple[str, ...] = _key(values.command, ())
+    environment: tuple[str, ...] = _key(values.variables, ())
+    credentials: tuple[str, ...] = _key(values.variables, ())
+    files: tuple[str, ...] = _key(values.home_files, ())
+    credential_files: tuple[str, ...] = _key(values.home_files, ())
+    efforts: tuple[str, ...] = _key(values.names, ())
+    mode: str | None = _key(values.string, None)
+    usage: str | None = _key(values.one_of(*USAGE_FORMS), None)
+    pricing: str | None = _key(values.name, None)
+
+    def adapter_of(self, name: str) -> str:
+        """The name of what talks to it, where its own is ``name``."""
+        return name if self.adapter in (None, ACP) else str(self.adapter)
 
 
 @frozen
 class Config:
     """The whole configuration; every default is here."""
 
-    agent: str | None = _key(_name, None)
-    profile: str = _key(_name, "edit")
-    permissions: Permissions | None = _key(_one_of(*PERMISSION_MODES), None)  # noqa: RUF009
+    agent: str | None = _key(values.name, None)
+    profile: str = _key(values.name, "edit")
+    permissions: Permissions | None = _key(values.one_of(*PERMISSION_MODES), None)  # noqa: RUF009
     timeouts: Timeouts = field(factory=Timeouts, metadata={"table": Timeouts})
     capacity: Capacity = field(factory=Capacity, metadata={"table": Capacity})
     storage: Storage = field(factory=Storage, metadata={"table": Storage})
+    retention: Retention = field(factory=Retention, metadata={"table": Retention})
     agents: Mapping[str, AgentInstance] = field(factory=dict, metadata={"each": AgentInstance})
     log: Log = field(factory=Log, metadata={"table": Log})
 
@@ -244,25 +210,40 @@ class _Reader:
             return self._records(metadata["each"], value, path)
         try:
             return metadata["check"](value, self.home)
-        except _UnfitError as error:
+        except values.UnfitError as error:
             raise self._unfit(path, str(error), value) from None
 
     def _records(self, cls: type[T], tables: Any, path: KeyPath) -> dict[str, T]:
         if not isinstance(tables, dict):
             raise self._unfit(path, "a table", tables)
         for name in tables:
-            if not _NAME.fullmatch(name):
+            if not values.NAME.fullmatch(name):
                 raise self._unfit((*path, name), "named in lower-case letters and digits", name)
         return {name: self.record(cls, table, (*path, name)) for name, table in tables.items()}
 
     def check_agents(self, config: Config, agents: Collection[str]) -> None:
         """Every agent that is named must be one that there is."""
         for name, instance in config.agents.items():
-            if (instance.adapter or name) not in agents:
-                path = ("agents", name, *(("adapter",) if instance.adapter else ()))
-                raise self._unfit(path, _one_named(agents), instance.adapter or name)
+            self._check_agent(name, instance, agents)
         if config.agent is not None and config.agent not in {*agents, *config.agents}:
             raise self._unfit(("agent",), _one_named({*agents, *config.agents}), config.agent)
+
+    def _check_agent(self, name: str, instance: AgentInstance, agents: Collection[str]) -> None:
+        path = ("agents", name)
+        if instance.adapter == ACP:
+            if name in agents:
+                known = f'the name of no other agent where its adapter is "{ACP}"'
+                raise self._unfit(path, known, name)
+            if not instance.command:
+                raise self._complaint(path, "lacks `command`, a program and its arguments")
+            return
+        for key in _ACP_KEYS:
+            if getattr(instance, key):
+                only = f'is only for an agent with `adapter = "{ACP}"`'
+                raise self._complaint((*path, key), only)
+        if (instance.adapter or name) not in agents:
+            where = (*path, "adapter") if instance.adapter else path
+            raise self._unfit(where, _one_named({*agents, ACP}), instance.adapter or name)
 
     # --- complaints -------------------------------------------------------------
 
@@ -275,10 +256,11 @@ class _Reader:
         )
 
     def _unfit(self, path: KeyPath, words: str, value: Any) -> ConfigError:
-        return ConfigError(
-            f"cannot read the configuration: `{_dotted(path)}` on line {self._line(path)}"
-            f" must be {words}, not {_shown(value)}"
-        )
+        return self._complaint(path, f"must be {words}, not {_shown(value)}")
+
+    def _complaint(self, path: KeyPath, words: str) -> ConfigError:
+        where = f"`{_dotted(path)}` on line {self._line(path)}"
+        return ConfigError(f"cannot read the configuration: {where} {words}")
 
     def _line(self, path: KeyPath) -> int:
         """The line on which the key appears.

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coachmand.config import AgentInstance, Config, ConfigError, duration_s, load, parse
+from coachmand.config import AgentInstance, Config, ConfigError, load, parse
+from coachmand.config_values import duration_s
 
 HOME = "/home/u"
 
@@ -164,10 +165,48 @@ def test_an_agent_that_does_not_exist_is_refused_by_line() -> None:
         parse('agent = "nope"\n', HOME, known)
     parse('agent = "work"\n[agents.work]\nadapter = "demo"\n', HOME, known)
 
-    assert "`agents.work.adapter` on line 2 must be one of demo, opencode, not 'foo'" in str(
+    assert "`agents.work.adapter` on line 2 must be one of acp, demo, opencode, not 'foo'" in str(
         adapter.value
     )
     assert "`agent` on line 1 must be one of demo, opencode, not 'nope'" in str(default.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('[agents.new]\nadapter = "acp"\n', "`agents.new` on line 1 lacks `command`, a program"),
+        (
+            '[agents.demo]\nadapter = "acp"\ncommand = ["x"]\n',
+            '`agents.demo` on line 1 must be the name of no other agent where its adapter is "acp"',
+        ),
+        (
+            '[agents.work]\nadapter = "demo"\n\nmode = "plan"\n',
+            '`agents.work.mode` on line 4 is only for an agent with `adapter = "acp"`',
+        ),
+        (
+            '[agents.new]\nadapter = "acp"\ncommand = ["/opt/x"]\n',
+            "`agents.new.command` on line 3 must be an array of a program's name and its arguments",
+        ),
+        (
+            '[agents.new]\nadapter = "acp"\ncommand = ["x"]\nfiles = ["../x"]\n',
+            "`agents.new.files` on line 4 must be an array of paths relative to the home directory",
+        ),
+        (
+            '[agents.new]\nadapter = "acp"\ncommand = ["x"]\ncredentials = ["A B"]\n',
+            "`agents.new.credentials` on line 4 must be an array of names of variables",
+        ),
+        (
+            '[agents.new]\nadapter = "acp"\ncommand = ["x"]\nusage = "some"\n',
+            "`agents.new.usage` on line 4 must be one of none, turn, session, steps, not 'some'",
+        ),
+    ],
+)
+def test_an_agent_that_speaks_acp_is_described_in_full(text: str, complaint: str) -> None:
+    """What is missing, misplaced or of the wrong form is told by key and line."""
+    with pytest.raises(ConfigError) as refused:
+        parse(text, HOME, ("demo", "opencode"))
+
+    assert complaint in str(refused.value)
 
 
 def test_a_complaint_names_the_file(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from coachman_adapters.acp.agent import AcpAgent
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.claude.agent import CLAUDE, SWITCHES
 from coachman_adapters.codex.agent import CODEX
-from coachman_adapters.conversation import AgentRequest, LaunchPlan
+from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan, UserFiles
 
 CODEX_CONFIG: dict[str, Any] = {
     "analytics": {"enabled": False},
@@ -69,3 +69,40 @@ CODEX_ACP = AcpAgent(
         trouble=("_meta", "codex", "threadStatus", "type", "systemError"),
     ),
 )
+
+
+@frozen
+class Described:
+    """An agent of which only this is known. ``command``: its program's name and arguments.
+
+    ``files`` and ``credential_files`` are below the user's home; ``usage`` as in `Quirks`.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    credential_files: tuple[str, ...] = ()
+    efforts: tuple[str, ...] = ()
+    mode: str | None = None
+    usage: str = "none"
+    pricing: str | None = None
+
+    def agent(self) -> AcpAgent:
+        """The adapter. What the agent cannot do shows when it is asked to."""
+        executable, *words = self.command
+        spec = AgentSpec(
+            name=self.name,
+            title=self.name,
+            executables=(executable,),
+            environment=tuple(dict.fromkeys((*self.environment, *self.credentials))),
+            credentials=self.credentials,
+            efforts=self.efforts,
+            resumes=True,
+            keeps=True,
+            user_files=(UserFiles("", None, self.files, self.credential_files),),
+            pricing=self.pricing,
+        )
+        quirks = Quirks(mode=self.mode, usage=self.usage, cost="session")
+        return AcpAgent(spec, starts(*words), quirks)

@@ -50,7 +50,7 @@ def register(registry: Registry) -> None:
 
 
 def _adapter_name(services: Services, name: str) -> str:
-    return services.config.agents[name].adapter or name
+    return services.config.agents[name].adapter_of(name)
 
 
 def _row(

@@ -198,8 +198,7 @@ def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
         known = ", ".join(sorted(services.adapters))
         raise usage("no agent is named and none is configured", f"name one with -a: {known}")
     instance = services.config.agents.get(name)
-    adapter_name = (instance and instance.adapter) or name
-    adapter = services.adapters.get(adapter_name)
+    adapter = services.adapters.get(instance.adapter_of(name) if instance else name)
     if adapter is None:
         names = sorted({*services.adapters, *services.config.agents})
         raise RpcError(

@@ -7,6 +7,7 @@ from parts.gemini import GEMINI
 from parts.opencode import OPENCODE
 from parts.part import Part
 from parts.pi import PI
+from parts.qwen import QWEN
 
 PARTS: dict[str, Part] = {
     part.name: part
@@ -19,6 +20,7 @@ PARTS: dict[str, Part] = {
         GEMINI,
         OPENCODE,
         PI,
+        QWEN,
     )
 }
 

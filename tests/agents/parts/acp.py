@@ -12,6 +12,7 @@ ALLOW = choose("allow_once")
 
 KEPT = 2
 LISTS = ("availableCommands", "availableModels")
+DROPPED = ("availableSkillDetails", "availableSkills")
 
 
 def shorten(frame: dict[str, Any]) -> dict[str, Any]:
@@ -22,6 +23,8 @@ def shorten(frame: dict[str, Any]) -> dict[str, Any]:
 def _short(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {inner: _short(inner, held) for inner, held in value.items()}
+    if name in DROPPED:
+        return []
     if name in LISTS and isinstance(value, list):
         return [{k: v for k, v in each.items() if k != "_meta"} for each in value[:KEPT]]
     return value
@@ -56,6 +59,8 @@ CLAUDE_AGENT_ACP = Part(
     executable="@agentclientprotocol/claude-agent-acp/dist/index.js",
     wrong_session="00000000-0000-4000-8000-000000000000",
     env=_claude,
+    prices={"input": 3, "cached_input": 0.3, "output": 15},
+    titles_cost=True,
     shorten=shorten,
     ids=(r"\b(toolu_|msg_)[0-9a-zA-Z]{8,}",),
 )

@@ -17,6 +17,7 @@ OPENCODE = Part(
     executable="opencode-ai/bin/opencode.exe",
     wrong_session="ses_nosuchsession0000000000",
     files=_files,
+    prices={"input": 1, "output": 2},
     ids=(r"\b(ses_|msg_|prt_|call_|per_)(?!nosuch)[0-9A-Za-z]{8,}",),
     scenarios={
         "two_turns": {"prompts": ["SAY one", "SAY two"], "keep": True, "model": "fake-small"},

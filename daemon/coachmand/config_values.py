@@ -1,0 +1,123 @@
+"""What a key of the configuration may hold: each check returns the value to keep."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+_SECONDS = re.compile(r"\d{1,12}", re.ASCII)
+_SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_SIZE = re.compile(r"(\d{1,15})(B|KiB|MiB|GiB|TiB)?", re.ASCII)
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}", re.ASCII)
+
+
+def duration_s(text: str) -> int:
+    """Seconds of "90", "90s", "30m", "1h30m" or "2d". Raises ValueError."""
+    if _SECONDS.fullmatch(text):
+        return int(text)
+    match = _DURATION.fullmatch(text)
+    if not text or match is None or len(text) > 40:
+        raise ValueError(f"{text!r} is not a duration such as 90s, 30m, 1h30m or 2d")
+    amounts = zip(match.groups(), _UNIT_SECONDS.values(), strict=True)
+    return sum(int(amount) * seconds for amount, seconds in amounts if amount)
+
+
+class UnfitError(ValueError):
+    """Completes "`key` must be …"."""
+
+
+def string(value: Any, _home: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise UnfitError("a string that is not empty")
+    return value
+
+
+def name(value: Any, _home: str) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise UnfitError("a name of lower-case letters, digits, `.`, `_` and `-`")
+    return value
+
+
+def duration(value: Any, _home: str) -> int:
+    try:
+        seconds = duration_s(value if isinstance(value, str) else str(value))
+    except ValueError:
+        seconds = 0
+    if seconds <= 0 or isinstance(value, bool):
+        raise UnfitError("a duration such as 90, 90s, 30m, 1h30m or 2d")
+    return seconds
+
+
+def size(value: Any, _home: str) -> int:
+    """Bytes: a whole number, or one with KiB, MiB, GiB or TiB behind it."""
+    match = _SIZE.fullmatch(str(value))
+    if match is None or isinstance(value, bool):
+        raise UnfitError("a size such as 512MiB or 2GiB")
+    return int(match[1]) << 10 * _SIZE_UNITS.index(match[2] or "B")
+
+
+def count(value: Any, _home: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UnfitError("a whole number from 1")
+    return value
+
+
+def path(value: Any, home: str) -> str:
+    path = value if isinstance(value, str) else ""
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    if not os.path.isabs(path) or "\0" in path:
+        raise UnfitError("an absolute path, or one that starts with ~/")
+    return os.path.normpath(path)
+
+
+def one_of(*choices: str) -> Callable[[Any, str], str]:
+    def check(value: Any, _home: str) -> str:
+        if value not in choices:
+            raise UnfitError("one of " + ", ".join(choices))
+        return str(value)
+
+    return check
+
+
+def environment(value: Any, _home: str) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise UnfitError('a table of NAME = "value"')
+    for name, text in value.items():
+        if not ENV_NAME.fullmatch(name) or not isinstance(text, str) or "\0" in text:
+            raise UnfitError('a table of NAME = "value"')
+    return dict(value)
+
+
+def list_of(check: Callable[[Any], bool], words: str) -> Callable[[Any, str], tuple[str, ...]]:
+    """An array of strings that ``check`` takes; ``words`` say what it is to be."""
+
+    def checked(value: Any, _home: str) -> tuple[str, ...]:
+        items = value if isinstance(value, list) else [None]
+        if not all(isinstance(item, str) and check(item) for item in items):
+            raise UnfitError(f"an array of {words}")
+        return tuple(items)
+
+    return checked
+
+
+def command(value: Any, home: str) -> tuple[str, ...]:
+    """A program's name and its arguments; where it lies is not said here."""
+    words = list_of(lambda word: "\0" not in word, "strings")(value, home)
+    if not words or not words[0] or "/" in words[0]:
+        raise UnfitError("an array of a program's name and its arguments (a path is `executable`)")
+    return words
+
+
+def _is_below_home(path: str) -> bool:
+    parts = path.split("/")
+    return bool(path) and "\0" not in path and not {"", ".", ".."} & set(parts)
+
+
+variables = list_of(lambda name: ENV_NAME.fullmatch(name) is not None, "names of variables")
+home_files = list_of(_is_below_home, "paths relative to the home directory")
+names = list_of(lambda name: NAME.fullmatch(name) is not None, "names in lower-case letters")
+patterns = list_of(lambda pattern: bool(pattern.strip("/")) and "\0" not in pattern, "patterns")

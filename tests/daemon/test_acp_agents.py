@@ -1,0 +1,176 @@
+"""Real agents that speak ACP, in their worktree and sandbox, against the scripted model server."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents_model import ModelServer
+from agents_parts import PARTS, Part
+from daemon_process import DaemonProcess, git
+
+pytestmark = pytest.mark.real_agent
+
+NAMES = ("claude-agent-acp", "codex-acp", "gemini", "qwen")
+SECRET = "sk-canary-0123456789abcdef"
+TOOL = "#!/bin/sh\n: >begun\nexec sleep 86399.4711\n"
+every_agent = pytest.mark.parametrize("name", NAMES)
+User = Callable[[str], tuple[DaemonProcess, Part]]
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    """A model on loopback."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def user(state_dir: Path, agents_dir: Path, model: ModelServer) -> Iterator[User]:
+    """``user(name)``: a daemon whose user has that agent, set up for the model, with a key."""
+    started: list[DaemonProcess] = []
+
+    def having(name: str) -> tuple[DaemonProcess, Part]:
+        part = PARTS[name]
+        env = {var: SECRET if value == "dummy" else value for var, value in part.env(model).items()}
+        process = DaemonProcess(state_dir, env)
+        process.env["PATH"] = f"{agents_dir / 'node_modules' / '.bin'}:{process.env['PATH']}"
+        for path, text in part.files(model).items():
+            (process.home / path).parent.mkdir(parents=True, exist_ok=True)
+            (process.home / path).write_text(text)
+        process.start()
+        started.append(process)
+        return process, part
+
+    yield having
+    for process in started:
+        process.tidy()
+
+
+def run(
+    daemon: DaemonProcess, part: Part, repo: Path, prompt: str, *options: str
+) -> dict[str, Any]:
+    """The result of a run in the task t1."""
+    chosen = ("-m", part.model) if part.model else ()
+    prompt = part.prompt(prompt, "/workspace")
+    daemon.cli("run", "-a", part.adapter, "-t", "t1", *chosen, *options, prompt, cwd=repo)
+    return result_of(daemon, repo)
+
+
+def result_of(daemon: DaemonProcess, repo: Path) -> dict[str, Any]:
+    return json.loads(daemon.cli("result", "t1", "--json", cwd=repo).stdout)
+
+
+@every_agent
+def test_a_run_writes_a_file_and_its_usage_is_the_models(
+    user: User, repo: Path, model: ModelServer, name: str
+) -> None:
+    """The file is in the diff, tokens are the model's, and no evidence holds the key."""
+    daemon, part = user(name)
+    prompt = f"WRITE made.txt by the agent\nRUN env\nSAY finished {SECRET}"
+    result = run(daemon, part, repo, prompt)
+    files = [path for path in Path(result["evidence_dir"]).rglob("*") if path.is_file()]
+    holding = [p for p in files if SECRET.encode() in p.read_bytes() and p.parent.name != "prompts"]
+
+    assert result["outcome"] == "succeeded", result
+    assert "+by the agent" in daemon.cli("diff", "t1", cwd=repo).stdout
+    assert result["final_message"].startswith("finished ")
+    assert result["session"]
+    assert result["usage"].items() >= model.totals().items()
+    assert holding == []
+    assert SECRET not in daemon.log
+
+
+@every_agent
+def test_a_denied_edit_is_not_made(user: User, repo: Path, name: str) -> None:
+    """Where everything is denied, the agent asks, nothing is written, and the run says so."""
+    daemon, part = user(name)
+    result = run(daemon, part, repo, "WRITE made.txt text", "--permissions", "deny")
+
+    assert result["outcome"] == "blocked", result
+    assert result["changed_files"] == []
+
+
+@every_agent
+def test_a_session_is_taken_up_again_at_once(
+    user: User, repo: Path, model: ModelServer, name: str
+) -> None:
+    """In the minute of its creation too: the model hears the past, the run counts its own."""
+    daemon, part = user(name)
+    first = run(daemon, part, repo, "SAY first")
+    model.requests.clear()
+    daemon.cli("resume", "t1", "SAY second", cwd=repo)
+    second = result_of(daemon, repo)
+    [asked] = [request for request in model.requests if not request["title"]]
+
+    assert second["outcome"] == "succeeded", second
+    assert second["session"] == first["session"]
+    assert second["final_message"] == "second"
+    assert second["usage"].items() >= model.totals().items()
+    assert asked["messages"] >= 3
+
+
+@every_agent
+def test_a_cancel_in_the_middle_of_a_tool_leaves_no_process(
+    user: User, repo: Path, eventually: Callable[..., object], name: str
+) -> None:
+    """The run ends as cancelled, and what the agent had started is gone with it."""
+    daemon, part = user(name)
+    (repo / "linger.sh").write_text(TOOL)
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "tool")
+    started = daemon.cli(
+        "run", "-d", "--json", "-a", part.adapter, "-t", "t1",
+        *(("-m", part.model) if part.model else ()), "RUN sh linger.sh", cwd=repo,
+    )  # fmt: skip
+    tree = Path(json.loads(started.stdout)["worktree"])
+    eventually((tree / "begun").exists, 60)
+    lingering = processes("86399.4711")
+    daemon.cli("cancel", "t1", cwd=repo)
+    daemon.cli("wait", "t1", cwd=repo)
+    result = result_of(daemon, repo)
+
+    assert lingering
+    assert result["outcome"] == "cancelled", result
+    assert eventually(lambda: not processes("86399.4711"))
+
+
+def processes(word: str) -> list[str]:
+    """The processes of this machine, sandboxes included, that have ``word`` as an argument."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += [path.parent.name] if word.encode() in words else []
+    return found
+
+
+def test_the_users_settings_lie_over_coachmans(user: User, repo: Path, model: ModelServer) -> None:
+    """The copy of a settings file has what an agent needs, and all that its user says."""
+    daemon, part = user("gemini")
+    own = {"privacy": {"usageStatisticsEnabled": True}, "ui": {"theme": "none"}}
+    (daemon.home / ".gemini").mkdir()
+    (daemon.home / ".gemini" / "settings.json").write_text(json.dumps(own))
+    result = run(daemon, part, repo, "SAY hello")
+    [copy] = daemon.state.glob("agents/*/t1/*/.gemini/settings.json")
+    settings = json.loads(copy.read_text())
+
+    assert result["outcome"] == "succeeded"
+    assert settings["privacy"] == {"usageStatisticsEnabled": True}
+    assert settings["ui"]["theme"] == "none"
+    assert settings["telemetry"] == {"enabled": False}
+    assert settings["security"]["auth"]["selectedType"] == "gemini-api-key"
+
+
+def test_an_agent_of_the_configuration_is_listed(user: User) -> None:
+    """It is shown with what was found and what it may have, like those that coachman ships."""
+    daemon, _ = user("qwen")
+    shown = daemon.cli("agents", "qwen")
+
+    assert shown.returncode == 0, shown.stderr
+    assert "0.24.4" in shown.stdout
+    assert "OPENAI_API_KEY" in shown.stdout
