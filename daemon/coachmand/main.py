@@ -35,6 +35,7 @@ from coachman_sandbox.host import read_host
 from coachman_sandbox.probe import Probe, probe
 
 from . import durable, logs, report
+from .agents import adapters_of
 from .build import build_digest, installed_version
 from .config import Config, ConfigError, load
 from .evidence.index import Index
@@ -260,7 +261,7 @@ def _services(
         config=config,
         index=index,
         workers=workers,
-        adapters=ADAPTERS,
+        adapters=adapters_of(config),
         boundary=_boundary(env),
         environment=env,
         generation=_next_generation(state.root / "generation"),
