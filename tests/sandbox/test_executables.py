@@ -49,6 +49,26 @@ def test_a_native_binary_is_found_behind_its_npm_script(tmp_path: Path) -> None:
     assert (found.version, found.sha256) == ("1.2.3", hashlib.sha256(ELF).hexdigest())
 
 
+@pytest.mark.parametrize(
+    ("place", "bound"), [("cli-linux-x64", "cli-linux-x64"), ("cli/node_modules/@a/cli-x64", "cli")]
+)
+def test_a_native_binary_may_be_in_a_package_of_its_own(
+    tmp_path: Path, place: str, bound: str
+) -> None:
+    """Beside its script's package or below it; the outermost package that holds it is bound."""
+    scope = tmp_path / "node_modules" / "@a"
+    shim = program(package(tmp_path, "@a/cli") / "cli.js", b"#!/usr/bin/env node\n")
+    (scope / place).mkdir(parents=True)
+    (scope / place / "package.json").write_text("{}")
+    native = program(scope / place / "vendor" / "cli", ELF)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "cli").symlink_to(shim)
+    paths = ("../cli-linux-x64/vendor/cli", "node_modules/@a/cli-x64/vendor/cli")
+    found = resolve(("cli",), {"PATH": f"{tmp_path}/bin"}, native=paths)
+    assert (found.path, found.binds) == (str(native), (str(scope / bound),))
+    assert found.version == "1.2.3"
+
+
 def test_a_script_takes_its_packages_and_its_interpreter_along(tmp_path: Path) -> None:
     """With no native binary, all of node_modules is bound, and node from PATH."""
     script = program(package(tmp_path, "cli") / "cli.js", b"#!/usr/bin/env -S node --x\n")
