@@ -1,6 +1,8 @@
 """The ACP conversation and an agent of the official SDK, which checks every message it gets."""
 
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,31 @@ from coachman_adapters import events
 from coachman_adapters.acp.conversation import AcpConversation
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.conversation import AgentRequest, Ask, SessionKnown, TurnEnded
+from daemon_process import DaemonProcess
 
 AGENT = sourcetree.ROOT / "tests/support/sdk_agent.mjs"
-SDK = "@agentclientprotocol/sdk/dist/v1/stable/acp.js"
+# What the agent imports, and what that does.
+NEEDED = ("@agentclientprotocol/sdk", "zod")
+LIMIT_S = 60
 Obey = Callable[..., Drive]
 
 
 @pytest.fixture
-def obey(node_tools: Path, tmp_path: Path, tool: Callable[[str], str]) -> Obey:
+def package(node_tools: Path, tmp_path: Path, tool: Callable[[str], str]) -> Path:
+    """The agent as npm installs a package: its program."""
+    assert tool("node")
+    root = tmp_path / "lib/node_modules/sdk-agent"
+    for name in NEEDED:
+        shutil.copytree(node_tools / name, root / "node_modules" / name)
+    program = root / "sdk_agent.mjs"
+    shutil.copy(AGENT, program)
+    program.chmod(0o755)
+    (root / "package.json").write_text('{"name": "sdk-agent", "version": "1.0.0"}')
+    return program
+
+
+@pytest.fixture
+def obey(package: Path, tmp_path: Path) -> Obey:
     """Drives the agent through one prompt a turn: ``obey(PROMPT…, decide=…)``."""
     work = tmp_path / "work"
     work.mkdir()
@@ -29,9 +48,9 @@ def obey(node_tools: Path, tmp_path: Path, tool: Callable[[str], str]) -> Obey:
         request = AgentRequest(cwd=str(work), home=str(tmp_path), keep=len(prompts) > 1)
         made = Drive(
             AcpConversation(request, Quirks()),
-            [tool("node"), str(AGENT), str(node_tools / SDK)],
+            [str(package)],
             cwd=work,
-            env={"HOME": str(tmp_path)},
+            env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
             **options,
         )
         made.run(prompts)
@@ -51,7 +70,7 @@ def test_an_allowed_write_is_told_asked_and_done(obey: Obey, tmp_path: Path) -> 
     assert ended(ran.actions) == [TurnEnded("end_turn")]
     assert text_of(ran.actions) == "written"
     assert [option.kind for option in asked.options] == ["allow_once", "reject_once"]
-    assert asked.tool["title"] == "Write notes.md"
+    assert asked.tool["title"] == "notes.md"
     assert known.agent_version == "1.0.0"
     assert call.members["content"][0]["newText"] == "hello\n"
     assert events_of(ran.actions, events.PLAN)
@@ -105,3 +124,49 @@ def test_two_prompts_are_two_turns_of_one_session(obey: Obey, tmp_path: Path) ->
 
     assert ended(ran.actions) == [TurnEnded("end_turn"), TurnEnded("end_turn")]
     assert (tmp_path / "work/notes.md").exists()
+
+
+@pytest.fixture
+def configured(state_dir: Path, package: Path) -> Iterator[DaemonProcess]:
+    """A daemon whose configuration names the agent, which no module knows."""
+    (package.parents[3] / "bin").mkdir()
+    (package.parents[3] / "bin/sdk-agent").symlink_to(package)
+    path = f"{package.parents[3] / 'bin'}:{os.environ['PATH']}"
+    daemon = DaemonProcess(state_dir, {"PATH": path})
+    config = daemon.home / ".config/coachman/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[agents.sdk]\nadapter = "acp"\ncommand = ["sdk-agent"]\n')
+    yield daemon.start()
+    daemon.tidy()
+
+
+def test_a_run_of_the_agent_asks_and_ends_well(configured: DaemonProcess, repo: Path) -> None:
+    """Three lines of configuration: sandboxed, asked by a client, its change in the diff."""
+    with configured.client() as client:
+        run = client.run.start("write", agent="sdk", dir=str(repo), permissions="ask")["run"]
+        waited = client.run.wait([run], until="attention", timeout_s=LIMIT_S)
+        [asked] = client.permission.list(run)["permissions"]
+        client.permission.answer(asked["request"], run=run, kind="allow_once")
+        client.run.wait([run], timeout_s=LIMIT_S)
+        result = client.run.result(run)
+
+    assert waited["met"] == "attention", waited
+    assert asked["question"] == "Edit notes.md?"
+    assert (result["outcome"], result["final_message"]) == ("succeeded", "written")
+    assert [change["path"] for change in result["changed_files"]] == ["notes.md"]
+
+
+def test_a_run_of_the_agent_outlives_the_daemon(configured: DaemonProcess, repo: Path) -> None:
+    """SIGKILL with its question open: the next daemon has it answered, and the agent goes on."""
+    with configured.client() as client:
+        run = client.run.start("write", agent="sdk", dir=str(repo), permissions="ask")["run"]
+        client.run.wait([run], until="attention", timeout_s=LIMIT_S)
+    configured.restart()
+    with configured.client() as client:
+        [asked] = client.permission.list(run)["permissions"]
+        client.permission.answer(asked["request"], run=run, kind="reject_once")
+        client.run.wait([run], timeout_s=LIMIT_S)
+        result = client.run.result(run)
+
+    assert result["final_message"] == "left alone"
+    assert result["changed_files"] == []

@@ -1,12 +1,14 @@
-// An agent written with the official ACP SDK, whose entry point is the argument. The SDK checks
-// every message against its schemas, in both directions. It obeys its prompt: "write" asks and
-// writes, "stall" goes on until it is cancelled, "files" asks for what nobody offered, "fail" fails.
+#!/usr/bin/env node
+// An agent written with the official ACP SDK, which checks every message against its schemas, in
+// both directions. It obeys the first word of its prompt: "write" asks and writes, "stall" goes on
+// until it is cancelled, "files" asks for what nobody offered, "fail" fails.
 
 import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { Readable, Writable } from "node:stream";
 
-const { agent, methods, ndJsonStream, RequestError } = await import(process.argv[2]);
+import { agent, methods, ndJsonStream, RequestError } from "@agentclientprotocol/sdk";
+
 const sessions = new Map();
 
 /** A session's turn: what it may tell and ask. */
@@ -26,7 +28,7 @@ class Turn {
 
 const deeds = {
   async write(turn, cwd) {
-    const toolCall = { toolCallId: "call-1", title: "Write notes.md", kind: "edit", status: "pending" };
+    const toolCall = { toolCallId: "call-1", title: "notes.md", kind: "edit", status: "pending" };
     const content = [{ type: "diff", path: `${cwd}/notes.md`, oldText: null, newText: "hello\n" }];
     await turn.tell({ sessionUpdate: "tool_call", ...toolCall, content, rawInput: { text: "hello" } });
     const { outcome } = await turn.client.request(methods.client.session.requestPermission, {
@@ -80,7 +82,7 @@ agent({ name: "sdk-agent" })
     await turn.say("let me see", "agent_thought_chunk");
     const entries = [{ content: "obey", priority: "high", status: "in_progress" }];
     await turn.tell({ sessionUpdate: "plan", entries });
-    return { stopReason: await deeds[params.prompt[0].text.trim()](turn, session.cwd) };
+    return { stopReason: await deeds[params.prompt[0].text.split(/\s/)[0]](turn, session.cwd) };
   })
   .onNotification(methods.agent.session.cancel, ({ params }) => {
     sessions.get(params.sessionId).turn.cancel();
