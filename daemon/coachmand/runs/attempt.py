@@ -9,6 +9,7 @@ from coachman_adapters.conversation import Conversation, Ending
 
 from ..evidence import rawlogs
 from ..evidence.rundir import RunDirectory
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
@@ -106,8 +107,10 @@ class Attempt:
         data = await trio.to_thread.run_sync(read)
         if not data:
             return False
+        reach("output.read")
         output = self.dialogue.feed(data)
         await self._journal(output)
+        reach("output.recorded")
         await self._carry_out(output)
         news = self.dialogue.fed - self._checkpointed
         ended = any(entry.type == v.TURN_ENDED for entry in output.entries)
@@ -127,7 +130,9 @@ class Attempt:
         """Give the dialogue an input: journaled, with its ``companions``, before a byte leaves."""
         output = self._apply(kind, payload or {}, companions, prompt, ending)
         await self._journal(output)
+        reach("input.recorded")
         await self._carry_out(output)
+        reach("input.told")
 
     async def tell_first(
         self, payload: Mapping[str, Any], companions: Iterable[Entry], prompt: str
@@ -210,6 +215,7 @@ class Attempt:
         )
         path = host.directory.checkpoint(self.number)
         await trio.to_thread.run_sync(saved.write, path)
+        reach("checkpoint.written")
 
     def close(self) -> None:
         """Let go of the logs and of the keeper; the agent, if it lives, goes on."""
@@ -244,17 +250,19 @@ class Attempt:
             return log.read(size)
 
     async def _journal(self, *outputs: Output) -> None:
-        late, entries = self._host.view.turn_over, list[Entry]()
+        late, turn, entries = self._host.view.turn_over, dict[str, int](), list[Entry]()
         for entry in (entry for output in outputs for entry in output.entries):
-            entries.append(self._complete(entry, late))
+            entries.append(self._complete(entry, late, turn))
             # However the bytes were chunked: what follows a turn's end is late until the next.
             if entry.type == v.TURN_ENDED or entry.members.get("prompt_turn"):
                 late = entry.type == v.TURN_ENDED
+            if begun := entry.members.get("prompt_turn"):
+                turn = {"turn": begun}
         await self._host.record(entries)
 
-    def _complete(self, entry: Entry, late: bool) -> Entry:
-        """Add what only the daemon knows: deadlines of questions, lateness of updates."""
-        members = dict(entry.members)
+    def _complete(self, entry: Entry, late: bool, turn: Mapping[str, int]) -> Entry:
+        """Add what only the daemon knows: the turn, deadlines of questions, lateness of updates."""
+        members = {**turn, **entry.members}
         if entry.type == v.PERMISSION_REQUESTED:
             due = Moment.now(self._host.boot, self._host.permission_s)
             members["deadline"] = due.epoch_ms

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..permissions import modes
@@ -11,7 +12,8 @@ from ..rpc.errors import RpcError
 from . import deadlines, inbox
 from .attempt import Attempt
 from .clock import Moment, boottime_s
-from .view import Permission, View
+from .members import Permission
+from .view import View
 
 
 class Questions:
@@ -61,7 +63,9 @@ class Questions:
     async def answer(self, given: inbox.Answered) -> None:
         """Carry a person's answer out, or tell them why not."""
         try:
-            given.reply.give(await self._answer(given))
+            chosen = await self._answer(given)
+            reach("permission.answered")
+            given.reply.give(chosen)
         except RpcError as error:
             given.reply.refuse(error)
 

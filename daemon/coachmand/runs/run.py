@@ -20,8 +20,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
-from ..rpc.errors import RpcError
-from . import adoption, deadlines, inbox, ladder, transitions, turns
+from . import adoption, deadlines, inbox, ladder, requests, transitions
 from .attempt import Attempt
 from .clock import boottime_s
 from .conclusion import conclude, product_of, write_result
@@ -32,6 +31,7 @@ from .prepare import Launch, admin_dir
 from .questions import Questions
 from .record import Record
 from .services import Services
+from .turns import Turns
 from .view import View
 
 log = structlog.get_logger("run")
@@ -67,8 +67,8 @@ class Run:
         self.ladder = ladder.Ladder()
         self.end = End(self)
         self.preparation = Preparation(self)
-        self.turns = turns.Turns(self)
-        self._questions = Questions(record.permissions, self.boot, view, self.living_attempt)
+        self.turns = Turns(self)
+        self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
 
@@ -93,7 +93,7 @@ class Run:
             while self.view.state != "ended":
                 message = await self._next()
                 if message is not None:
-                    await self._take_or_refuse(message)
+                    await self._take(message)
                 await self._expire_due()
                 await self._advance()
             nursery.cancel_scope.cancel()
@@ -111,7 +111,7 @@ class Run:
         with suppress(trio.WouldBlock):
             while True:
                 message = self._receive.receive_nowait()
-                self._turn_away(message)
+                requests.turn_away(self, message)
                 if isinstance(message, inbox.Prepared):
                     unused.append(message.starting)
         return unused
@@ -119,28 +119,13 @@ class Run:
     def post(self, message: inbox.Message) -> None:
         """Put a message in the inbox; updates of stdout are merged into one."""
         if self._over:
-            self._turn_away(message)
+            requests.turn_away(self, message)
             return
         if isinstance(message, inbox.OutputGrew):
             if self._output_is_due:
                 return
             self._output_is_due = True
         self._send.send_nowait(message)
-
-    def _turn_away(self, message: inbox.Message) -> None:
-        """Whoever waits for a reply gets one, also when nobody reads the inbox any more."""
-        if isinstance(message, inbox.CancelAsked):
-            message.reply.give({"already": True})
-        elif isinstance(message, inbox.Answered):
-            text = f"cannot answer {message.request}: run {self.fixed.handle} is over"
-            message.reply.refuse(RpcError("Conflict", text))
-        elif isinstance(message, inbox.CloseAsked):
-            message.reply.give({"already": True})
-        elif isinstance(message, inbox.CheckpointAsked):
-            message.reply.give(None)
-        elif isinstance(message, inbox.PromptAsked | inbox.InterruptAsked):
-            verb = "prompt" if isinstance(message, inbox.PromptAsked) else "interrupt"
-            message.reply.refuse(turns.over(self.fixed.handle, verb, self.view.state))
 
     def spawn(self, function: Any, *args: Any) -> None:
         """Start a task that lives within the run's own."""
@@ -191,25 +176,12 @@ class Run:
         await self.journal.sync()
         return None
 
-    async def _take_or_refuse(self, message: inbox.Message) -> None:
-        """Whoever waits for a reply is told as well when something unexpected comes up."""
-        try:
-            await self._take(message)
-        except Exception as error:
-            if isinstance(message, inbox.Asked) and isinstance(error, RpcError):
-                message.reply.refuse(error)
-                return
-            if isinstance(message, inbox.Asked):
-                text = f"cannot do that: run {self.fixed.handle} failed, see the daemon's log"
-                message.reply.refuse(RpcError("InternalError", text, retryable=True))
-            raise
-
     async def _take(self, message: inbox.Message) -> None:
         match message:
             case inbox.OutputGrew():
                 await self._feed()
             case inbox.Asked():
-                await self._do_what_is_asked(message)
+                await requests.carry_out(self, message)
             case inbox.TurnRecorded():
                 await self.turns.recorded(message)
             case inbox.CheckpointAsked(reply=reply):
@@ -226,19 +198,6 @@ class Run:
                 await conclude(self, product)
             case _:
                 self.end.note(message)
-
-    async def _do_what_is_asked(self, message: inbox.Asked) -> None:
-        match message:
-            case inbox.Answered():
-                await self._questions.answer(message)
-            case inbox.CancelAsked():
-                await self._cancel(message)
-            case inbox.PromptAsked():
-                await self.turns.prompt(message)
-            case inbox.InterruptAsked():
-                await self.turns.interrupt(message)
-            case inbox.CloseAsked():
-                await self.turns.close(message)
 
     async def _feed(self) -> None:
         self._output_is_due = False
@@ -272,7 +231,7 @@ class Run:
                 await self.end.advance()
             return
         if not (self.end.is_lost or self.end.failure or attempt.behind):
-            await self._questions.decide()
+            await self.questions.decide()
             await self._mirror_waiting()
             await self.turns.advance()
             await self._mirror_waiting()
@@ -325,12 +284,6 @@ class Run:
 
     # --- answers, cancels, deadlines ---
 
-    async def _cancel(self, asked: inbox.CancelAsked) -> None:
-        already = self.view.state in ("stopping", "ended")
-        if not already:
-            await self.stop("cancelled", asked.by)
-        asked.reply.give({"already": already})
-
     async def stop(self, reason: str, by: Mapping[str, Any] | None = None) -> None:
         """Bring the run to its end now, whatever its agent is at."""
         await self.enter("stopping", reason, by)
@@ -347,7 +300,7 @@ class Run:
             deadlines.Facts(
                 self.view.state,
                 self.fixed.wall.due_boottime_s(self.boot),
-                self._questions.due_s,
+                self.questions.due_s,
                 attempt.timers_due_s if attempt is not None and self.end.exit is None else {},
                 self.ladder.due_s,
                 self.turns.interrupt_due_s,
@@ -370,7 +323,7 @@ class Run:
             case "ladder":
                 await self.climb()
             case "permission":
-                await self._questions.expire(deadline.key)
+                await self.questions.expire(deadline.key)
             case "interrupt":
                 await self.turns.unconfirmed()
             case "parked":

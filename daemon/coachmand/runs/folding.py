@@ -1,0 +1,232 @@
+"""What each line of a journal means: the one place that reads meaning from them, into a view."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..journal import vocabulary as v
+from .members import Permission, Queued, Site
+
+if TYPE_CHECKING:
+    from .view import View
+
+Event = Mapping[str, Any]
+MAX_MESSAGE_CHARACTERS = 512 * 1024
+NOW_CHARACTERS = 120
+
+
+def _state(view: "View", event: Event) -> None:
+    if event["to"] == "ended":
+        return  # only run.ended decides, and it is the next line
+    view.state, view.reason = event["to"], event.get("reason")
+    view.failure = event.get("error") or view.failure
+    view.parked_until = event.get("until") if view.state == "parked" else None
+    if view.state == "waiting":
+        view.waiting_since_ms = event["ts"]
+    elif view.waiting_since_ms is not None:
+        view.waiting_ms += event["ts"] - view.waiting_since_ms
+        view.waiting_since_ms = None
+
+
+def _queued(view: "View", event: Event) -> None:
+    view.queued_ms = event["ts"]
+
+
+def _started(view: "View", event: Event) -> None:
+    view.started_ms = view.started_ms or event["ts"]
+
+
+def _attempt_started(view: "View", event: Event) -> None:
+    view.attempt = event["attempt"]
+    view.site = Site(event["admin"], event["subfolder"], event["start"])
+    view.attempt_over = view.finished = view.stdin_closed = view.turn_over = False
+    view.told_start = view.cancel_told = False
+    view.n, view.turn, view.turn_started = 0, 0, 0
+    view.turn_ended = view.turn_recorded = view.interrupted = 0
+    view.inputs, view.pending = [], {}
+
+
+def _attempt_ended(view: "View", event: Event) -> None:
+    view.attempt_over = True
+    view.exit = event.get("exit")
+
+
+def _input(view: "View", event: Event) -> None:
+    view.inputs.append(dict(event))
+    match event["kind"]:
+        case "start":
+            view.told_start = True
+        case "prompt":
+            _prompted(view, event)
+        case "answer":
+            _resolve(view, event)
+        case "cancel":
+            view.cancel_told = True
+        case "finish":
+            view.finished = True
+
+
+def _prompted(view: "View", event: Event) -> None:
+    """A turn begins: what is said of a run's last turn is said of this one now."""
+    view.turn, view.turn_over, view.cancel_told = event["prompt_turn"], False, False
+    number = event.get("prompt", view.turn)
+    found = [queued for queued in view.queue if queued.number == number]
+    view.prompt = found[0] if found else Queued(number)
+    view.queue = [queued for queued in view.queue if queued.number != number]
+    view.message, view.message_id, view.message_open = [], None, False
+    view.message_characters, view.message_from, view.message_cut = 0, 0, False
+    view.denied_before = view.denied
+
+
+def _prompt_queued(view: "View", event: Event) -> None:
+    queued = Queued(event["prompt"], event["title"])
+    view.prompts = max(view.prompts, queued.number)
+    if "key" in event:
+        view.prompt_keys[event["key"]] = queued.number
+    view.queue.insert(0 if event.get("first") else len(view.queue), queued)
+
+
+def _prompt_dropped(view: "View", event: Event) -> None:
+    view.queue = [queued for queued in view.queue if queued.number != event["prompt"]]
+    view.unsent += event["why"] == "run_ended"
+
+
+def _turn_started(view: "View", event: Event) -> None:
+    view.turn_started = event["turn"]
+
+
+def _turn_interrupted(view: "View", event: Event) -> None:
+    view.interrupted, view.interrupted_by = event["turn"], event["by"]
+
+
+def _turn_recorded(view: "View", event: Event) -> None:
+    view.turn_recorded = event["turn"]
+    view.changes = event["changes"]
+
+
+def _closing(view: "View", _event: Event) -> None:
+    view.closing = True
+
+
+def _turn_ended(view: "View", event: Event) -> None:
+    view.turn_over, view.turn_ended = True, event.get("turn", view.turn)
+    view.turn_stop_reason = event["stop_reason"]
+    view.turn_error = event.get("error")
+    view.now = None
+
+
+def _session(view: "View", event: Event) -> None:
+    view.session = event["session"]
+    view.agent_version = event.get("agent_version") or view.agent_version
+
+
+def _requested(view: "View", event: Event) -> None:
+    view.pending[event["request"]] = Permission(
+        event["request"],
+        event["tool"],
+        event["question"],
+        event["options"],
+        event["ts"],
+        event.get("deadline"),
+        event.get("deadline_boottime_s"),
+        event.get("deadline_boot"),
+    )
+
+
+def _resolve(view: "View", event: Event) -> None:
+    told = event["type"] == v.PERMISSION_RESOLVED
+    request, option_kind = event["request"], event.get("kind" if told else "option_kind") or ""
+    asked = view.pending.pop(request, None)
+    if request in view.answered:
+        view.answered[request]["resolved"] = True
+        return
+    outcome = event["outcome"]
+    view.allowed += option_kind.startswith("allow")
+    view.denied += option_kind.startswith("reject") or outcome in ("denied", "expired")
+    known = {name: event.get(name) for name in ("option", "by", "outcome")}
+    view.answered[request] = {
+        **known,
+        "kind": option_kind or None,
+        "resolved": told,
+        "asked": asked.summary() if asked else {},
+    }
+
+
+def _chunk(view: "View", event: Event) -> None:
+    view.first_response_ms = view.first_response_ms or event["ts"]
+    message_id = event.get("message_id")
+    if not view.message_open or (message_id and message_id != view.message_id):
+        view.message, view.message_characters = [], 0
+        view.message_from, view.message_cut = event["seq"], False
+        view.now = None
+    view.message_id, view.message_open = message_id or view.message_id, True
+    view.message.append(event["text"])
+    view.message_characters += len(event["text"])
+    if view.message_characters > 2 * MAX_MESSAGE_CHARACTERS:
+        # The end of what a program wrote says more than its beginning.
+        view.message = [view.final_message[-MAX_MESSAGE_CHARACTERS:]]
+        view.message_characters, view.message_cut = MAX_MESSAGE_CHARACTERS, True
+
+
+def _tool(view: "View", event: Event) -> None:
+    view.message_open = False
+    if title := event.get("title") or event.get("name"):
+        view.now = str(title)[:NOW_CHARACTERS]
+
+
+def _thought(view: "View", _event: Event) -> None:
+    view.message_open = False
+
+
+def _status(view: "View", event: Event) -> None:
+    view.now = str(event.get("label") or event.get("phase"))[:NOW_CHARACTERS]
+
+
+def _usage(view: "View", event: Event) -> None:
+    view.usage = dict(event["usage"])
+    for name in ("cost_usd", "model", "provider", "session_counters"):
+        if event.get(name) is not None:
+            setattr(view, name, event[name])
+
+
+def _expired(view: "View", event: Event) -> None:
+    if event["which"] == "wall":
+        view.expired = "wall"
+
+
+def _ended(view: "View", event: Event) -> None:
+    view.state, view.reason = "ended", None
+    view.outcome, view.stop_reason = event["outcome"], event["stop_reason"]
+    view.error = event.get("error")
+    view.ended_ms = event["ts"]
+    view.cost = event.get("cost")
+    view.changes = event.get("changes")
+    view.commits = event.get("commits")
+    view.now = None
+
+
+READERS: dict[str, Callable[["View", Event], None]] = {
+    v.RUN_STATE: _state,
+    v.RUN_QUEUED: _queued,
+    v.RUN_STARTED: _started,
+    v.RUN_ENDED: _ended,
+    v.ATTEMPT_STARTED: _attempt_started,
+    v.ATTEMPT_ENDED: _attempt_ended,
+    v.INPUT: _input,
+    v.TURN_STARTED: _turn_started,
+    v.TURN_INTERRUPTED: _turn_interrupted,
+    v.TURN_RECORDED: _turn_recorded,
+    v.PROMPT_QUEUED: _prompt_queued,
+    v.PROMPT_DROPPED: _prompt_dropped,
+    v.RUN_CLOSING: _closing,
+    v.TURN_ENDED: _turn_ended,
+    v.SESSION: _session,
+    v.PERMISSION_REQUESTED: _requested,
+    v.PERMISSION_RESOLVED: _resolve,
+    v.USAGE_UPDATED: _usage,
+    v.DEADLINE_EXPIRED: _expired,
+    v.MESSAGE_CHUNK: _chunk,
+    v.THOUGHT_CHUNK: _thought,
+    v.TOOL_CALL: _tool,
+    v.TOOL_UPDATE: _tool,
+    v.STATUS: _status,
+}

@@ -1,0 +1,55 @@
+"""The members of a run's view that are records of their own. All they hold are JSON values."""
+
+from typing import Any
+
+from attrs import define
+
+QUESTION_CHARACTERS = 200
+
+
+@define
+class Permission:
+    """A question of the agent, as it was asked."""
+
+    request: str
+    tool: dict[str, Any]
+    question: str
+    options: list[dict[str, Any]]
+    requested_at: int
+    deadline: int | None = None
+    deadline_boottime_s: float | None = None
+    deadline_boot: str | None = None
+
+    def public(self) -> dict[str, Any]:
+        """What clients are shown of it."""
+        names = ("request", "question", "tool", "options", "requested_at", "deadline")
+        return {name: getattr(self, name) for name in names}
+
+    def summary(self) -> dict[str, Any]:
+        """What is kept of it once it is settled; the journal has the rest."""
+        return {
+            "question": self.question[:QUESTION_CHARACTERS],
+            "requested_at": self.requested_at,
+            "deadline": self.deadline,
+        }
+
+
+@define
+class Site:
+    """Where a run works: known once its worktree exists, and recorded with its attempt.
+
+    ``admin`` names the worktree's entry in the repository, ``subfolder`` the working directory
+    below the worktree's top, ``start`` the commit that the run starts from.
+    """
+
+    admin: str = ""
+    subfolder: str = ""
+    start: str | None = None
+
+
+@define
+class Queued:
+    """A prompt that waits for its turn; ``number`` names its file, ``title`` is its first line."""
+
+    number: int
+    title: str = ""
