@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..permissions import modes
@@ -64,7 +63,6 @@ class Questions:
         """Carry a person's answer out, or tell them why not."""
         try:
             chosen = await self._answer(given)
-            reach("permission.answered")
             given.reply.give(chosen)
         except RpcError as error:
             given.reply.refuse(error)
