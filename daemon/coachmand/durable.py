@@ -1,8 +1,9 @@
 """The only way to disk for what must survive a crash.
 
 Everything here blocks and belongs in a worker thread. Where the disk refuses, a
-`DiskError` says so and the old content is in place; a failed sync is never retried
-in hope, since the kernel may have dropped the pages that it could not write.
+`DiskError` says so and the old content is in place. One that is full may be asked again
+once there is room; a failed sync is never retried in hope, since the kernel may have
+dropped the pages that it could not write.
 """
 
 import contextlib
@@ -13,16 +14,47 @@ import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from .failpoints import guard, reach
+
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+_open = guard("disk.open", os.open)
+_write = guard("disk.write", os.write)
+_pwrite = guard("disk.write", os.pwrite)
+_fsync = guard("disk.sync", os.fsync)
+_fdatasync = guard("disk.sync", os.fdatasync)
+_fallocate = guard("disk.write", os.posix_fallocate)
+_rename = guard("disk.rename", os.rename)
+_link = guard("disk.link", os.link)
+_unlink = guard("disk.unlink", os.unlink)
+_mkdir = guard("disk.mkdir", os.mkdir)
+_truncate = guard("disk.truncate", os.ftruncate)
 
 
 class DiskError(OSError):
     """The disk took something not, or not for sure: storage cannot be trusted any more."""
 
 
+class FullError(DiskError):
+    """There is no room: nothing was written, and it may be tried again once there is."""
+
+
 @contextlib.contextmanager
 def _disk() -> Iterator[None]:
+    try:
+        yield
+    except DiskError:
+        raise
+    except OSError as error:
+        kind = FullError if error.errno in NO_ROOM else DiskError
+        raise kind(error.errno, error.strerror, error.filename) from error
+
+
+@contextlib.contextmanager
+def _syncing() -> Iterator[None]:
+    """Whatever a sync complains of, it is not known what reached the disk."""
     try:
         yield
     except OSError as error:
@@ -34,7 +66,8 @@ def sync_directory(path: Path) -> None:
     """Make names created, renamed or removed in ``path`` survive a power cut."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(fd)
+        with _syncing():
+            _fsync(fd)
     finally:
         os.close(fd)
 
@@ -46,14 +79,15 @@ def make_directory(path: Path) -> None:
         return
     make_directory(path.parent)
     with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=DIRECTORY_MODE)
+        _mkdir(path, DIRECTORY_MODE)
 
 
+@_disk()
 def write_all(fd: int, data: bytes) -> None:
     """Write the whole of ``data``; a regular file may take less at once."""
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        view = view[_write(fd, view) :]
 
 
 @_disk()
@@ -63,11 +97,12 @@ def create(path: Path, data: bytes) -> None:
 
 
 def _create(path: Path, pieces: Iterable[bytes]) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    fd = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
         for piece in pieces:
             write_all(fd, piece)
-        os.fsync(fd)
+        with _syncing():
+            _fsync(fd)
     except OSError:
         path.unlink()
         raise
@@ -78,7 +113,7 @@ def _create(path: Path, pieces: Iterable[bytes]) -> None:
 @_disk()
 def mark(path: Path) -> None:
     """Create an empty file, for its name alone. Durable on return."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
+    os.close(_open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
     sync_directory(path.parent)
 
 
@@ -104,7 +139,21 @@ def put(path: Path, data: bytes) -> None:
 @_disk()
 def put_all(path: Path, pieces: Iterable[bytes]) -> None:
     """`put` for what is too long to be held at once."""
-    _write_beside(path, pieces).rename(path)
+    temporary = _write_beside(path, pieces)
+    try:
+        _rename(temporary, path)
+    except OSError:
+        temporary.unlink()
+        raise
+    reach("disk.renamed")
+
+
+@_disk()
+def move(source: Path, target: Path) -> None:
+    """Rename, durably: ``target`` appears whole."""
+    _rename(source, target)
+    reach("disk.renamed")
+    sync_directory(target.parent)
 
 
 def claim(path: Path, data: bytes) -> bool:
@@ -112,7 +161,7 @@ def claim(path: Path, data: bytes) -> bool:
     temporary = _write_beside(path, [data])
     try:
         with _disk():
-            os.link(temporary, path)
+            _link(temporary, path)
     except DiskError as error:
         if error.errno == errno.EEXIST:
             return False
@@ -123,9 +172,39 @@ def claim(path: Path, data: bytes) -> bool:
     return True
 
 
+@_disk()
 def remove(path: Path) -> None:
     """Remove a file; no error where it is gone already. After a power cut it may be back."""
-    path.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        _unlink(path)
+
+
+@_disk()
+def overwrite(fd: int, data: bytes, offset: int) -> None:
+    """Change bytes in the middle of a file. Not synced."""
+    while data:
+        written = _pwrite(fd, data, offset)
+        data, offset = data[written:], offset + written
+
+
+@_syncing()
+def sync(fd: int) -> None:
+    """Bring an open file to the disk."""
+    _fsync(fd)
+
+
+@_disk()
+def reserve(path: Path, size: int) -> None:
+    """Take ``size`` bytes of the disk, to be given back by `remove`; all of them or none."""
+    fd = _open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+    try:
+        _truncate(fd, 0)
+        _fallocate(fd, 0, size)
+    except OSError:
+        path.unlink()
+        raise
+    finally:
+        os.close(fd)
 
 
 class AppendFile:
@@ -134,10 +213,12 @@ class AppendFile:
     def __init__(self, path: Path) -> None:
         created = not path.exists()
         self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
-        if created:
-            sync_directory(path.parent)
-        self.cut_bytes = self._cut_torn_tail()
+        with _disk():
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._fd = (_open if created else os.open)(path, flags, FILE_MODE)
+            if created:
+                sync_directory(path.parent)
+            self.cut_bytes = self._cut_torn_tail()
 
     def __repr__(self) -> str:
         return f"<AppendFile {self.path.name} {self.size} bytes>"
@@ -149,15 +230,23 @@ class AppendFile:
 
     @_disk()
     def append(self, data: bytes, *, sync: bool) -> None:
-        """Add ``data`` at the end; with ``sync`` it has reached the disk on return."""
-        write_all(self._fd, data)
-        if sync:
-            os.fdatasync(self._fd)
+        """Add ``data`` at the end; with ``sync`` it has reached the disk on return.
 
-    @_disk()
+        What is refused halfway is taken back: the file ends as it did before.
+        """
+        end = self.size
+        try:
+            write_all(self._fd, data)
+        except OSError as error:
+            self._take_back(end, error)
+            raise
+        if sync:
+            self.sync()
+
+    @_syncing()
     def sync(self) -> None:
         """Bring everything appended so far to the disk."""
-        os.fdatasync(self._fd)
+        _fdatasync(self._fd)
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``offset``."""
@@ -166,6 +255,13 @@ class AppendFile:
     def close(self) -> None:
         """Close the file; what was not synced is left to the kernel."""
         os.close(self._fd)
+
+    def _take_back(self, end: int, refused: OSError) -> None:
+        try:
+            _truncate(self._fd, end)
+        except OSError:
+            # Half a line is left: this is more than a disk that is full.
+            raise DiskError(refused.errno, refused.strerror, str(self.path)) from refused
 
     def _cut_torn_tail(self) -> int:
         end = size = self.size
@@ -177,8 +273,8 @@ class AppendFile:
                 break
             end = start
         if end != size:
-            os.ftruncate(self._fd, end)
-            os.fdatasync(self._fd)
+            _truncate(self._fd, end)
+            self.sync()
         return size - end
 
 
@@ -194,15 +290,17 @@ class Lock:
 
         Raises `LockHeldError` with the text of whoever holds it.
         """
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        fd = _open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             text = os.pread(fd, 4096, 0).decode("utf-8", "replace").strip()
             os.close(fd)
             raise LockHeldError(text or "an unknown process") from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, holder.encode() + b"\n", 0)
+        # Who it is, is said for people only: a full disk does not keep a daemon from starting.
+        with contextlib.suppress(OSError):
+            _truncate(fd, 0)
+            _pwrite(fd, holder.encode() + b"\n", 0)
         return cls(fd)
 
     @classmethod

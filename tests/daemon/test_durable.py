@@ -45,6 +45,7 @@ def test_files_and_folders_are_the_users_alone(tmp_path: Path) -> None:
 def test_a_full_disk_is_a_disk_error() -> None:
     """/dev/full refuses what is written: the error says so and is an OSError as well."""
     file = durable.AppendFile.__new__(durable.AppendFile)
+    file.path = Path("/dev/full")
     file._fd = durable.os.open("/dev/full", durable.os.O_WRONLY)
 
     with pytest.raises(durable.DiskError) as refused:

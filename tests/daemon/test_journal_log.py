@@ -1,12 +1,12 @@
 """The journal of one run: appended, torn, read by cursors slow and fast."""
 
-import os
 import threading
 from pathlib import Path
 
 import pytest
 import trio
 
+from coachmand import durable
 from coachmand.durable import AppendFile
 from coachmand.journal.cursors import Cursor, FileCursor, batches
 from coachmand.journal.lines import Entry, decode
@@ -102,14 +102,14 @@ async def test_nobody_sees_a_line_before_it_is_on_the_disk(
     # Its tail is empty, as after a crash: readers take the file.
     journal = Journal(path, "r")
     behind, written, go_on = Cursor(journal, 0), threading.Event(), threading.Event()
-    fdatasync = os.fdatasync
+    fdatasync = durable._fdatasync
 
     def slow_sync(fd: int) -> None:
         written.set()
         go_on.wait(10)
         fdatasync(fd)
 
-    monkeypatch.setattr(os, "fdatasync", slow_sync)
+    monkeypatch.setattr(durable, "_fdatasync", slow_sync)
     seen = 0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(journal.append, [Entry("run.ended")], {})

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from .. import durable
 from ..redaction import Redactor
 
 BLOCK_BYTES = 1024 * 1024
@@ -19,9 +20,9 @@ def mask_file(path: Path, redactor: Redactor) -> None:
         while len(block := os.pread(fd, BLOCK_BYTES + overlap, offset)) > 0:
             masked = redactor.mask(block)
             if masked != block:
-                os.pwrite(fd, masked, offset)
+                durable.overwrite(fd, masked, offset)
             offset += BLOCK_BYTES
-        os.fsync(fd)
+        durable.sync(fd)
     finally:
         os.close(fd)
 
@@ -33,7 +34,7 @@ def mask_run(directory: Path, redactor: Redactor) -> None:
     """
     for path in [*(directory / "attempts").rglob("*"), *(directory / "prompts").iterdir()]:
         if path.name == "checkpoint.json":
-            path.unlink()
+            durable.remove(path)
         elif path.name.startswith(("stdout.", "stderr.", "stdin.log")) or path.suffix == ".md":
             mask_file(path, redactor)
 

@@ -63,7 +63,12 @@ class RunDirectory:
 
     def create(self, request: dict[str, Any], prompt: str) -> None:
         """Write the run's record whole: it appears under its name with all that it holds."""
-        building = RunDirectory(self.path.with_name(f".{self.run}.new"))
+        building = self.building
+    @property
+    def building(self) -> "RunDirectory":
+        """Where it is made before it appears; a crash may leave one."""
+        return RunDirectory(self.path.with_name(f".{self.run}.new"))
+
         for part in ("attempts", "artifacts", "inputs", "scratch", "prompts"):
             durable.make_directory(building.path / part)
         durable.create(building.path / "request.json", encode_json(request))
@@ -71,8 +76,7 @@ class RunDirectory:
         building.journal.touch(durable.FILE_MODE)
         durable.sync_directory(building.prompt(1).parent)
         durable.sync_directory(building.path)
-        building.path.rename(self.path)
-        durable.sync_directory(self.path.parent)
+        durable.move(building.path, self.path)
 
     def read_request(self) -> dict[str, Any]:
         """The request as it was recorded."""

@@ -16,6 +16,7 @@ import trio
 from coachman.wire import MAX_EVENT_BYTES
 
 from ..durable import AppendFile
+from ..failpoints import reach
 from ..redaction import Redactor
 from . import vocabulary as v
 from .lines import Entry, Line, decode, encode, seq_of
@@ -70,6 +71,7 @@ class Journal:
         sync = any(v.decides(entry.type, entry.members) for entry in entries) or self._sync_is_due()
         await trio.to_thread.run_sync(lambda: self._file.append(data, sync=sync))
         self._unsynced_since = None if sync else self._unsynced_since or time.monotonic()
+        reach("journal.synced" if sync else "journal.written")
         self._publish(lines, len(data))
         return events
 

@@ -49,6 +49,8 @@ def exit_record(keeper: Keeper) -> dict[str, Any]:
         "ended_at_ms": epoch_ms(),
         "tree_empty": True,
     }
+    if keeper.sync_error is not None:
+        record["storage_error"] = keeper.sync_error
     if code is None and number is None:
         record["error"] = _spawn_error(keeper)
     return record

@@ -7,11 +7,20 @@ import json
 import os
 import time
 
+from ..failpoints import guard, reach
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 CHUNK_BYTES = 64 * 1024
+
+# What goes to the attempt's own files, and may be refused.
+_open = guard("keeper.disk.open", os.open)
+write = guard("keeper.disk.write", os.write)
+fsync = guard("keeper.disk.sync", os.fsync)
+fdatasync = guard("keeper.disk.sync", os.fdatasync)
+_rename = guard("keeper.disk.rename", os.rename)
 
 
 def read_some(fd: int) -> bytes | None:
@@ -34,23 +43,25 @@ def encode(message: dict[str, Any]) -> bytes:
 def open_to_append(directory: int, name: str) -> int:
     """A file of the attempt, made when it is not there; what is written goes to its end."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-    return os.open(name, flags, 0o600, dir_fd=directory)
+    return _open(name, flags, 0o600, dir_fd=directory)
 
 
 def replace_file(directory: int, name: str, content: bytes, *, durable: bool) -> None:
     """Write a file of the attempt so that readers see the old or the new one, whole."""
     temporary = f".{name}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    fd = os.open(temporary, flags, 0o600, dir_fd=directory)
+    fd = _open(temporary, flags, 0o600, dir_fd=directory)
     try:
-        write_all(fd, content)
+        while content:
+            content = content[write(fd, content) :]
         if durable:
-            os.fsync(fd)
+            fsync(fd)
     finally:
         os.close(fd)
-    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    _rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    reach("keeper.disk.renamed")
     if durable:
-        os.fsync(directory)
+        fsync(directory)
 
 
 def log(text: str) -> None:

@@ -8,6 +8,7 @@ import select
 import signal
 from functools import partial
 
+from ..failpoints import reach
 from . import EXIT_NAME, PROTOCOL_VERSION, SOCKET_NAME, STATE_NAME
 from .ending import exit_record
 from .errors import Refused
@@ -39,7 +40,7 @@ class Keeper:
     """One attempt's keeper: its sandbox runs from here on.
 
     `cause` says why this process ended the agent, `exit` is the record of the end once it is
-    durable.
+    durable, `sync_error` why nobody can say what of the logs is.
     """
 
     def __init__(self, launch: Launch, directory: int) -> None:
@@ -49,6 +50,7 @@ class Keeper:
         self.cause: str | None = None
         self.signals_sent: set[int] = set()
         self.exit: dict[str, Any] | None = None
+        self.sync_error: str | None = None
         self._told: Connection | None = None
         self._dismissed = False
         self.started_s = boottime_s()
@@ -63,13 +65,15 @@ class Keeper:
         }
         self._loop = Loop()
         self.peers = Peers(self._loop, directory, partial(perform, self))
+        reach("keeper.listening")
         self._save_state()
         ours, theirs = stdio_pipes(launch.stdin)
         self.stdin = Stdin(self._loop, ours[0], directory)
         self.outputs = Outputs(
-            self._loop, ours[1:], directory, launch.segment_bytes, self._tell_storage
+            self._loop, ours[1:], directory, launch, self._tell_storage, self._end_flood
         )
         self.sandbox = Sandbox(self._loop, *spawn(launch, theirs), self._record_sandbox)
+        reach("keeper.spawned")
         self._handle_signals()
         self.check_deadline()
 
@@ -77,10 +81,14 @@ class Keeper:
         """Serve until the sandbox ended and its end is on disk and told."""
         while self.exit is None or self.peers.unread or self._keeps_secrets():
             self._loop.turn()
+            if self.outputs.held and self.peers.attached is None:
+                # Whoever held it may never come back.
+                self.outputs.release()
             if self.exit is None and self.sandbox.empty:
                 self._conclude()
             self._tell_end()
             self.peers.announce_output(self.outputs.sizes)
+        reach("keeper.leaving")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(SOCKET_NAME, dir_fd=self._directory)
 
@@ -93,6 +101,7 @@ class Keeper:
             "stdin_closed": self.stdin.closed,
             "held": self.outputs.held,
             "storage_error": self.outputs.error,
+            "storage_errno": self.outputs.error_number,
             "running": self.sandbox.running,
             "deadline_boottime_s": self.deadline,
             "generation": self.generation,
@@ -111,6 +120,7 @@ class Keeper:
     def _record_sandbox(self) -> None:
         self._state["sandbox"] = self.sandbox.ids
         self._update_state()
+        reach("keeper.gate")
 
     def _update_state(self) -> None:
         try:
@@ -122,8 +132,9 @@ class Keeper:
     def _save_state(self) -> None:
         replace_file(self._directory, STATE_NAME, encode(self._state), durable=False)
 
-    def _tell_storage(self, error: str | None) -> None:
-        self.peers.announce("storage", error=error)
+    def _tell_storage(self) -> None:
+        error, number = self.outputs.error, self.outputs.error_number
+        self.peers.announce("storage", error=error, errno=number)
 
     # What ends the agent
 
@@ -137,6 +148,12 @@ class Keeper:
             self._stop("deadline")
         else:
             self._loop.after(min(left_s, DEADLINE_CHECK_S), self.check_deadline)
+
+    def _end_flood(self) -> None:
+        """More was said than may be stored: what follows is read no more, so this is the end."""
+        self._stop("output_limit")
+        if self.cause is None:
+            self.cause = "output_limit"
 
     def _handle_signals(self) -> None:
         read, write = os.pipe()
@@ -170,18 +187,30 @@ class Keeper:
             self.outputs.drain()
         if not self.outputs.drained:
             return
+        self._sync_logs()
         record = exit_record(self)
         try:
-            self.outputs.sync()
-            self.stdin.sync()
             replace_file(self._directory, EXIT_NAME, encode(record), durable=True)
         except OSError as error:
             # With the directory deleted there is nowhere to write and nobody to tell.
             if os.fstat(self._directory).st_nlink:
                 self.outputs.refused(EXIT_NAME, error)
                 return
+        reach("keeper.exit_written")
         self.exit = record
         self._loop.after(SECRETS_LIMIT_S, self.dismiss)
+
+    def _sync_logs(self) -> None:
+        """Bring the logs to the disk. One failure is final: a second sync could tell a lie."""
+        if self.sync_error is None:
+            reach("keeper.empty")
+            try:
+                self.outputs.sync()
+                self.stdin.sync()
+            except OSError as error:
+                self.sync_error = f"cannot sync the logs: {error.strerror}"
+                log(self.sync_error)
+            reach("keeper.synced")
 
     def dismiss(self) -> None:
         """What had to be masked is masked: the values are needed no more."""

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 
+from ..failpoints import reach
 from . import EXIT_NAME, LOCK_NAME, LOG_NAME, STATE_NAME
 from .ending import not_started
 from .errors import LaunchError
@@ -35,6 +36,7 @@ def main() -> int:
         launch = parse_launch(read_all(0))
         directory = open_attempt(launch)
         check_lock(lock, directory)
+        reach("keeper.checked")
     except LaunchError as error:
         os.write(1, encode({"error": str(error)}))
         return 1
@@ -100,6 +102,7 @@ def keep(launch: Launch, directory: int, ready: int) -> None:
     """Be the keeper, in the final process."""
     try:
         detach_stdio(directory)
+        reach("keeper.detached")
         set_process()
         os.umask(launch.umask)
         keeper = Keeper(launch, directory)
@@ -113,6 +116,7 @@ def keep(launch: Launch, directory: int, ready: int) -> None:
         # Whoever launched it may have been killed meanwhile.
         os.write(ready, encode({"ready": True, "pid": os.getpid()}))
     os.close(ready)
+    reach("keeper.ready")
     keeper.run()
 
 

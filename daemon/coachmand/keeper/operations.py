@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+from ..failpoints import reach
 from . import PROTOCOL_VERSION
 from .errors import Refused
 from .record import is_moment
@@ -47,8 +48,12 @@ def attach(keeper: Keeper, peer: Connection, message: Message) -> Message:
     if generation < keeper.generation:
         text = f"cannot attach: generation {keeper.generation} was here already"
         raise Refused("stale_generation", text, generation=keeper.generation)
+    if keeper.outputs.held:
+        # A hold ends with the connection that asked for it.
+        keeper.outputs.release()
     keeper.peers.attach(peer, keeper.outputs.sizes)
     keeper.obey(generation)
+    reach("keeper.attached")
     return {**keeper.status(), "mask": keeper.mask}
 
 

@@ -6,13 +6,15 @@ import os
 import select
 from functools import partial
 
-from .files import log, open_to_append, read_some
+from ..failpoints import reach
+from .files import fdatasync, log, open_to_append, read_some, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .loop import Loop
+    from .record import Launch
 
 ERROR_TAIL_BYTES = 1024
 STORAGE_RETRY_S = 10.0
@@ -52,9 +54,10 @@ class Stream:
             if self._segment < 0 or self.size - self._start == self._segment_bytes:
                 self._next_segment()
             room = self._start + self._segment_bytes - self.size
-            written = os.write(self._segment, self._pending[:room])
+            written = write(self._segment, self._pending[:room])
             self.size += written
             self._pending = self._pending[written:]
+        reach("keeper.stored")
 
     def _next_segment(self) -> None:
         if self._segment >= 0:
@@ -72,7 +75,7 @@ class Stream:
                 # Somebody removed it: that is no reason to stay for ever.
                 continue
             try:
-                os.fdatasync(fd)
+                fdatasync(fd)
             finally:
                 os.close(fd)
 
@@ -87,7 +90,8 @@ class Outputs:
     """Both streams, and when they are read: not on hold, nor while the disk refuses.
 
     `error` says what the disk refuses, None when it takes everything; `tell_error` is called
-    with each change of it.
+    with each change of it. `tell_flood` is called once as much is stored as may be: from then
+    on nothing is read, so that what is stored has no hole.
     """
 
     def __init__(
@@ -95,19 +99,23 @@ class Outputs:
         loop: Loop,
         pipes: tuple[int, int],
         directory: int,
-        segment_bytes: int,
-        tell_error: Callable[[str | None], None],
+        launch: Launch,
+        tell_error: Callable[[], None],
+        tell_flood: Callable[[], None],
     ) -> None:
         self.stdout, self.stderr = (
-            Stream(name, pipe, directory, segment_bytes)
+            Stream(name, pipe, directory, launch.segment_bytes)
             for name, pipe in zip(("stdout", "stderr"), pipes, strict=True)
         )
         self.held = False
         self.draining = False
         self.error: str | None = None
+        self.error_number: int | None = None
+        self._limit_bytes = launch.output_limit_bytes
         self._loop = loop
         self._streams = (self.stdout, self.stderr)
         self._tell_error = tell_error
+        self._tell_flood = tell_flood
         self._watch()
 
     @property
@@ -117,7 +125,13 @@ class Outputs:
     @property
     def drained(self) -> bool:
         """Whether everything is on disk that ever will be."""
-        return self.error is None and all(stream.pipe < 0 for stream in self._streams)
+        ended = self.flooded or all(stream.pipe < 0 for stream in self._streams)
+        return self.error is None and ended
+
+    @property
+    def flooded(self) -> bool:
+        """Whether as much is stored as may be."""
+        return self.stdout.size + self.stderr.size >= self._limit_bytes
 
     def hold(self) -> None:
         """Let the agent wait in its own writes."""
@@ -149,8 +163,8 @@ class Outputs:
                 except OSError as error:
                     self.refused(stream.name, error)
                     return
-            self.error = None
-            self._tell_error(None)
+            self.error = self.error_number = None
+            self._tell_error()
         if self.draining:
             self._loop.after(DRAIN_LIMIT_S, self._give_up)
         self._watch()
@@ -162,12 +176,13 @@ class Outputs:
         text = f"cannot store {name}: {error.strerror}"
         if text != self.error:
             log(text)
-            self.error = text
-            self._tell_error(text)
+            self.error, self.error_number = text, error.errno
+            self._tell_error()
             self._watch()
 
     def _watch(self) -> None:
-        wanted = self.error is None and (self.draining or not self.held)
+        reads = self.error is None and not self.flooded
+        wanted = reads and (self.draining or not self.held)
         for stream in self._streams:
             if stream.pipe >= 0:
                 mask = select.EPOLLIN if wanted else 0
@@ -181,6 +196,9 @@ class Outputs:
             return
         if not alive:
             self._close(stream)
+        if self.flooded:
+            self._watch()
+            self._tell_flood()
 
     def _give_up(self) -> None:
         for stream in self._streams:

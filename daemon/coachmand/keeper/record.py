@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SEGMENT_BYTES = 64 * 1024 * 1024
+OUTPUT_LIMIT_BYTES = 1024 * 1024 * 1024
 TERM_GRACE_S = 5.0
 UMASK = 0o022
 MAX_MOMENT_S = 1e12
@@ -46,6 +47,7 @@ class Launch:
         self.deadline = record.get("wall_deadline_boottime_s")
         self.term_grace_s: float = field(record, "term_grace_s", (int, float), TERM_GRACE_S)
         self.segment_bytes: int = field(record, "segment_bytes", int, SEGMENT_BYTES)
+        self.output_limit_bytes: int = field(record, "output_limit_bytes", int, OUTPUT_LIMIT_BYTES)
         self.umask: int = field(record, "umask", int, UMASK)
         self.data = decode_data(strings(record, "data", []))
         self._check()
@@ -58,6 +60,7 @@ class Launch:
             "`command` is empty": not self.command,
             "`stdin` must be `pipe` or `null`": self.stdin not in {"pipe", "null"},
             "`segment_bytes` must be positive": self.segment_bytes < 1,
+            "`output_limit_bytes` must be positive": self.output_limit_bytes < 1,
             "`term_grace_s` must not be negative": not 0 <= self.term_grace_s < MAX_MOMENT_S,
             "`wall_deadline_boottime_s` is not a moment": not is_moment(self.deadline),
             # Without its own PID namespace a tree of processes could not be killed whole.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import select
 
+from ..failpoints import reach
 from . import STDIN_LOG_NAME
 from .errors import Refused
-from .files import CHUNK_BYTES, log, open_to_append
+from .files import CHUNK_BYTES, fdatasync, log, open_to_append, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,12 +46,13 @@ class Stdin:
             raise Refused("stdin_closed", "cannot write: stdin was closed", taken=self.taken)
         try:
             while fresh:
-                written = os.write(self._log, fresh)
+                written = write(self._log, fresh)
                 self.taken += written
                 fresh = fresh[written:]
+            reach("keeper.taken")
         except OSError as error:
             text = f"cannot write: {STDIN_LOG_NAME}: {error.strerror}"
-            raise Refused("storage", text, taken=self.taken) from None
+            raise Refused("storage", text, taken=self.taken, errno=error.errno) from None
         finally:
             self._feed()
 
@@ -60,7 +62,7 @@ class Stdin:
         self._feed()
 
     def sync(self) -> None:
-        os.fdatasync(self._log)
+        fdatasync(self._log)
 
     @property
     def _hungry(self) -> bool:

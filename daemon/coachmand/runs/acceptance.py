@@ -8,6 +8,7 @@ import trio
 
 from .. import durable
 from ..evidence.rundir import RunDirectory
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
@@ -110,6 +111,7 @@ class Acceptance:
             await self._put_on_record(planned)
         except BaseException:
             await trio.to_thread.run_sync(keys.release, state.keys, request)
+            reach("start.claimed")
             raise
         return record, True
 
@@ -174,6 +176,7 @@ class Acceptance:
         record, state = planned.record, self._services.state
         durable.mark(state.live / record.run)
         try:
+            reach("start.queued")
             RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
             self._house.tasks.add_run(planned.task, record.run)
             return self._open_journal(record, planned.environment)
@@ -188,6 +191,9 @@ def _held(record: Record, holder: str) -> RpcError:
         "Conflict",
         f"cannot start: run {holder[-5:]} works in task {record.task}",
         hint="wait for it, close or cancel it, or name another task with -t",
+            reach("start.marked")
         detail={"holder": holder},
+            reach("start.recorded")
         next=[["coachman", "wait", holder[-5:]], ["coachman", "cancel", holder[-5:]]],
+            reach("start.in_task")
     )

@@ -12,6 +12,7 @@ import trio
 from attrs import asdict
 
 from .. import durable, keeper
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from . import deadlines, inbox
@@ -121,6 +122,7 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
     why = "first" if number == 1 else "the daemon was restarted before the agent ran"
     members = {"attempt": number, "why": why, **asdict(prepared.site)}
     await run.record([Entry(v.ATTEMPT_STARTED, members)])
+    reach("attempt.intended")
     due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S
     record = launch_record(prepared, run.services, path, due_s)
     try:
@@ -129,10 +131,13 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
         await _end_keeper(run, path)
         run.end.fail(str(error))
         return
+    reach("attempt.launched")
     link = await _reach(run, path)
+    reach("attempt.attached")
     run.attempt = Attempt(run, number, link)
     run.attempt.begin(_conversation(run))
     await _activate(run, path)
+    reach("attempt.active")
     await first_words(run)
     if link is None:
         await _read_end(run, path)

@@ -9,6 +9,7 @@ from coachman_adapters.conversation import Conversation, Ending
 
 from ..evidence import rawlogs
 from ..evidence.rundir import RunDirectory
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
@@ -106,8 +107,10 @@ class Attempt:
         data = await trio.to_thread.run_sync(read)
         if not data:
             return False
+        reach("output.read")
         output = self.dialogue.feed(data)
         await self._journal(output)
+        reach("output.recorded")
         await self._carry_out(output)
         news = self.dialogue.fed - self._checkpointed
         ended = any(entry.type == v.TURN_ENDED for entry in output.entries)
@@ -127,7 +130,9 @@ class Attempt:
         """Give the dialogue an input: journaled, with its ``companions``, before a byte leaves."""
         output = self._apply(kind, payload or {}, companions, prompt, ending)
         await self._journal(output)
+        reach("input.recorded")
         await self._carry_out(output)
+        reach("input.told")
 
     async def tell_first(
         self, payload: Mapping[str, Any], companions: Iterable[Entry], prompt: str
@@ -210,6 +215,7 @@ class Attempt:
         )
         path = host.directory.checkpoint(self.number)
         await trio.to_thread.run_sync(saved.write, path)
+        reach("checkpoint.written")
 
     def close(self) -> None:
         """Let go of the logs and of the keeper; the agent, if it lives, goes on."""

@@ -13,6 +13,7 @@ from coachman.wire import FINAL_MESSAGE_BYTES
 
 from .. import durable
 from ..evidence import rawlogs
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry, decode
 from ..journal.log import Journal
@@ -159,12 +160,14 @@ async def conclude(run: "Run", product: Product) -> None:
     await trio.to_thread.run_sync(rawlogs.mask_run, run.directory.path, run.journal.redactor)
     if run.attempt is not None:
         await run.attempt.dismiss()
+    reach("end.masked")
     await run.record(run.turns.unsent())
     over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
     ended = Entry(v.RUN_ENDED, _ended(run, product, found))
     await run.record([Entry(v.RUN_STATE, over), ended])
     log.info("run_ended", run=run.fixed.run, outcome=found.outcome, stop_reason=found.stop_reason)
     await write_result(run, product)
+    reach("end.recorded")
 
 
 async def write_result(run: "Run", product: Product) -> None:
@@ -175,7 +178,9 @@ async def write_result(run: "Run", product: Product) -> None:
     await trio.to_thread.run_sync(run.services.index.put, [result["summary"]])
     await trio.to_thread.run_sync(durable.remove, run.services.state.live / run.fixed.run)
 
+    reach("end.result_written")
 
+    reach("end.indexed")
 def final_message(journal: Journal, first_seq: int) -> Iterator[str]:
     """The last message, whole and as it was journaled: masked. Blocks."""
     after, offset = first_seq - 1, 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import evolve
 
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..permissions import modes
@@ -56,6 +57,7 @@ class End:
             case inbox.Failed(message=text):
                 self.failure = text
             case inbox.Exited(exit=exit) if not self.is_lost:
+                reach("end.exited")
                 self.exit = exit
                 # The end follows once all of the output is read, whoever announced it or not.
                 self._run.post(inbox.OutputGrew())
@@ -85,6 +87,7 @@ class End:
             given = Input("finish", attempt.dialogue.fed, {**payload, "epilogue": done})
             ending = await trio.to_thread.run_sync(attempt.ending, given)
             await attempt.tell(given.kind, given.payload, ending=ending)
+            reach("end.finished")
         await self._conclude(exit)
 
     def _waits_for_epilogue(self) -> bool:
@@ -113,6 +116,7 @@ class End:
             decision = modes.withdrawn("agent")
             leftovers = [resolved(request, decision) for request in run.view.pending]
             await run.record([*leftovers, Entry(v.ATTEMPT_ENDED, {"exit": dict(exit)})])
+            reach("end.attempt_over")
         run.spawn(self._gather)
 
     def conclude_again(self, exit: dict[str, Any]) -> None:
@@ -122,7 +126,9 @@ class End:
 
     async def _gather(self) -> None:
         await self._run.turns.settled()
+        reach("end.recording")
         product = await product_of(self._run)
+        reach("end.tree_recorded")
         self._run.post(inbox.Concluded(evolve(product, cost=await cost_of(self._run))))
 
     async def _enter_stopping(self, reason: str | None, error: str | None = None) -> None:

@@ -16,13 +16,13 @@ from typing import Any
 
 import trio
 
-from .. import keeper
+from .. import failpoints, keeper
 from ..keeper.system import boot_id, start_ticks
 
 LAUNCH_LIMIT_S = 20.0
 ORPHANS_LIMIT_S = 5.0
 
-_ENVIRONMENT = ("PATH", "LANG")
+_ENVIRONMENT = ("PATH", "LANG", failpoints.VARIABLE, failpoints.LOG_VARIABLE)
 
 
 class KeeperError(Exception):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..failpoints import reach
 from ..rpc.errors import RpcError
 from . import adoption, inbox
 from .keepers import KeeperError, Starting
@@ -38,7 +39,9 @@ class Preparation:
             with self._scope:
                 # Its interpreter loads while the worktree is made.
                 starting = await adoption.begin_keeper(run)
+                reach("prepare.loaded")
                 launch = await prepare(run.fixed, run.directory, run.services, run.environment)
+                reach("prepare.placed")
                 run.post(inbox.Prepared(launch, starting))
                 starting = None
         except (RpcError, KeeperError) as error:

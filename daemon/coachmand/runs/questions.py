@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..permissions import modes
@@ -63,6 +64,7 @@ class Questions:
         """Carry a person's answer out, or tell them why not."""
         try:
             chosen = await self._answer(given)
+            reach("permission.answered")
             given.reply.give(chosen)
         except RpcError as error:
             given.reply.refuse(error)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..rpc.errors import RpcError
@@ -62,7 +63,9 @@ class Turns:
             text = f"cannot prompt {self._name}: {MAX_QUEUED} prompts wait already"
             raise RpcError("Busy", text, retryable=True, detail={"limit": MAX_QUEUED})
         queued = await self._write(asked.prompt)
+        reach("prompt.written")
         await self._run.record([_queued(queued, asked.by, key=asked.key)])
+        reach("prompt.recorded")
         waits = "turn" if ahead else "place" if self._needs_place() else None
         told = {"prompt": queued.number, "turn": turn, "ahead": ahead, "waits_for": waits}
         asked.reply.give({**told, "new": True})
@@ -98,6 +101,7 @@ class Turns:
             entries.append(Entry(v.TURN_INTERRUPTED, {"turn": view.turn, "by": asked.by}))
         turn = view.turn if view.turn_runs else None
         await run.record(entries)
+        reach("interrupt.recorded")
         shown = [{"prompt": queued.number, "title": queued.title} for queued in dropped]
         asked.reply.give({"turn": turn, "already": already, "prompt": number, "dropped": shown})
 
@@ -216,6 +220,7 @@ class Turns:
         run, self._waits_for_place = self._run, False
         if run.view.state == "parked" and run.view.queue:
             await run.enter("active", "prompt")
+            reach("run.unparked")
         elif run.view.state == "parked":
             run.services.admission.leave(run.fixed.run)
 
@@ -237,6 +242,7 @@ class Turns:
         until = Moment.now(run.boot, run.fixed.parked_s)
         members = {"boot": until.boot, "boottime_s": until.boottime_s, "epoch_ms": until.epoch_ms}
         await run.enter("parked", "turn_ended", until=members)
+        reach("run.parked")
         run.services.admission.leave(run.fixed.run)
 
     async def parked_too_long(self) -> None:
@@ -253,7 +259,9 @@ class Turns:
             self._run.spawn(self._record, turn)
 
     async def _record(self, turn: int) -> None:
+        reach("turn.recording")
         product = await record_tree(self._run)
+        reach("turn.recorded")
         self._recorded.set()
         self._run.post(inbox.TurnRecorded(turn, product))
 

@@ -1,0 +1,169 @@
+"""Named places where a test kills this process or lets the disk refuse.
+
+COACHMAN_FAILPOINT arms them: `NAME:ACTION[@N[+]]`, several separated by commas. NAME may end in
+`*`; ACTION strikes the N-th time (the first), with `+` each time from then on. Where
+COACHMAN_FAILPOINT_LOG names a file, every strike is a line of it. Nothing is armed otherwise:
+then a step costs a look at an empty list, and a call of the disk nothing at all.
+
+Standard library only: the keeper has failpoints, too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from errno import EIO, ENOSPC
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Function = TypeVar("Function", bound=Callable[..., object])
+
+VARIABLE = "COACHMAN_FAILPOINT"
+LOG_VARIABLE = "COACHMAN_FAILPOINT_LOG"
+
+# Every step of a run's life at which a process may die, in about the order of that life.
+STEPS = (
+    "start.claimed",
+    "start.marked",
+    "start.recorded",
+    "start.in_task",
+    "start.queued",
+    "prepare.loaded",
+    "prepare.placed",
+    "attempt.intended",
+    "attempt.launched",
+    "attempt.attached",
+    "attempt.active",
+    "input.recorded",
+    "input.told",
+    "output.read",
+    "output.recorded",
+    "journal.written",
+    "journal.synced",
+    "checkpoint.written",
+    "permission.answered",
+    "prompt.written",
+    "prompt.recorded",
+    "interrupt.recorded",
+    "turn.recording",
+    "turn.recorded",
+    "run.parked",
+    "run.unparked",
+    "end.exited",
+    "end.finished",
+    "end.attempt_over",
+    "end.recording",
+    "end.tree_recorded",
+    "end.masked",
+    "end.recorded",
+    "end.result_written",
+    "end.indexed",
+)
+# The same of a keeper.
+KEEPER_STEPS = (
+    "keeper.checked",
+    "keeper.detached",
+    "keeper.listening",
+    "keeper.spawned",
+    "keeper.gate",
+    "keeper.ready",
+    "keeper.attached",
+    "keeper.taken",
+    "keeper.stored",
+    "keeper.empty",
+    "keeper.synced",
+    "keeper.exit_written",
+    "keeper.leaving",
+)
+# The calls that may fail. Each is counted before it is made; a rename is a step behind it, too.
+CALLS = (
+    "disk.open",
+    "disk.write",
+    "disk.sync",
+    "disk.rename",
+    "disk.renamed",
+    "disk.link",
+    "disk.unlink",
+    "disk.mkdir",
+    "disk.truncate",
+)
+KEEPER_CALLS = (
+    "keeper.disk.open",
+    "keeper.disk.write",
+    "keeper.disk.sync",
+    "keeper.disk.rename",
+    "keeper.disk.renamed",
+)
+NAMES = frozenset(STEPS + KEEPER_STEPS + CALLS + KEEPER_CALLS)
+ACTIONS = ("kill", "eio", "enospc", "short", "note")
+ERRORS = {"eio": EIO, "enospc": ENOSPC, "short": ENOSPC}
+
+
+class Armed:
+    """One failpoint that is to strike."""
+
+    def __init__(self, text: str) -> None:
+        name, _, rest = text.partition(":")
+        self.action, _, count = rest.partition("@")
+        self.prefix, self.exact = name.removesuffix("*"), not name.endswith("*")
+        if self.action not in ACTIONS or not any(self.matches(known) for known in NAMES):
+            raise ValueError(f"cannot arm {text!r}: no such failpoint or action")
+        self.again = count.endswith("+") or self.action == "note"
+        self.left = int(count.removesuffix("+") or 1)
+
+    def matches(self, name: str) -> bool:
+        return name == self.prefix if self.exact else name.startswith(self.prefix)
+
+    def is_due(self) -> bool:
+        """Count one more time; whether to strike."""
+        self.left -= 1
+        return self.left == 0 or (self.left < 0 and self.again)
+
+
+_ARMED = [Armed(text) for text in os.environ.get(VARIABLE, "").split(",") if text]
+
+
+def reach(name: str) -> None:
+    """This step is reached. Raises OSError where the disk is to refuse here."""
+    if _ARMED:
+        _strike(name)
+
+
+def guard(name: str, function: Function) -> Function:
+    """``function``, one of the disk's; where armed, one that may fail."""
+    if not _ARMED:
+        return function
+
+    def guarded(*args: object, **kwargs: object) -> object:
+        if _strike(name) == "short":
+            fd, data = args[0], bytes(args[1])  # type: ignore[call-overload]
+            function(fd, data[: len(data) // 2])
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        return function(*args, **kwargs)
+
+    return guarded  # type: ignore[return-value]
+
+
+def _strike(name: str) -> str | None:
+    action: str | None = None
+    for armed in _ARMED:
+        if armed.matches(name) and armed.is_due():
+            action = armed.action
+            _note(name, action)
+            if action == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+    if action == "short" and name.endswith(".write"):
+        return action
+    if action in ERRORS:
+        raise OSError(ERRORS[action], os.strerror(ERRORS[action]))
+    return None
+
+
+def _note(name: str, action: str) -> None:
+    if path := os.environ.get(LOG_VARIABLE):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(fd, f"{name} {action}\n".encode())
+        os.close(fd)
