@@ -65,7 +65,7 @@ exec "$0" --acp --approval-mode default"""
 COUNT = """\
 set -- "$1" "$HOME"/.gemini/tmp/*/chats/session-*-"${1%%-*}".jsonl
 past=$(cat "$HOME/.gemini/past-$1" 2>/dev/null)
-tail -n "+$((${past:-0} + 1))" "$2" | grep '"tokens":{' || :"""
+tail -n "+$((${past:-0} + 1))" "$2" | grep '^{"id":.*"tokens":{' || :"""
 
 
 def _launch(request: AgentRequest) -> LaunchPlan:

@@ -58,7 +58,11 @@ CODEX_ACP = AcpAgent(
         pricing="openai",
     ),
     launch=starts(
-        env={"CODEX_CONFIG": json.dumps(CODEX_CONFIG), "NO_BROWSER": "1"},
+        env={
+            "CODEX_ACP_PROMPT_SUGGESTIONS": "false",
+            "CODEX_CONFIG": json.dumps(CODEX_CONFIG),
+            "NO_BROWSER": "1",
+        },
         provider="MODEL_PROVIDER",
     ),
     quirks=Quirks(
