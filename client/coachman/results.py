@@ -8,6 +8,7 @@ not import this module at run time.
 
 from typing import Any, Literal, NotRequired, Required, TypedDict
 
+from . import steered
 from .records import (
     Artifact,
     Attention,
@@ -29,6 +30,14 @@ from .records import (
 
 Permissions = Literal["allow", "ask", "deny"]
 WaitFor = Literal["ended", "attention", "turn"]
+
+Cancelled = steered.Cancelled
+CancelledRun = steered.CancelledRun
+Closed = steered.Closed
+Interrupted = steered.Interrupted
+Prompted = steered.Prompted
+Waited = steered.Waited
+WaitedRun = steered.WaitedRun
 
 
 class Effective(TypedDict):
@@ -183,38 +192,6 @@ class RunDetails(RunSummary):
     result: RunResult | None
 
 
-class WaitedRun(TypedDict):
-    """One run as ``run.wait`` found it; ``exit_code`` is there once it has ended.
-
-    ``turn`` is the last that it began, ``turn_stop_reason`` how that ended, if it has.
-    """
-
-    run: str
-    handle: str
-    task: str | None
-    state: str
-    outcome: str | None
-    stop_reason: str | None
-    error: Failure | None
-    met: str | None
-    attention: Attention | None
-    now: str | None
-    seconds_since_event: float | None
-    usage: dict[str, int] | None
-    changes: Changes | None
-    exit_code: NotRequired[int]
-    turn: NotRequired[int]
-    turn_stop_reason: NotRequired[str | None]
-    next: list[list[str]]
-
-
-class Waited(TypedDict):
-    """Which condition was met, and the runs asked about."""
-
-    met: Literal["ended", "attention", "turn", "timeout"]
-    runs: list[WaitedRun]
-
-
 class Diff(TypedDict):
     """One page of a patch; ``patch_b64`` replaces ``patch`` where it is not UTF-8.
 
@@ -245,59 +222,6 @@ class Log(TypedDict):
     lines: list[LogLine]
     truncated: bool
     next_cursor: int | None
-
-
-class CancelledRun(TypedDict):
-    """``already`` says that the run had ended, or was being cancelled, before."""
-
-    run: str
-    handle: str
-    state: str
-    already: bool
-
-
-class Cancelled(TypedDict):
-    """One entry for each run that was named."""
-
-    runs: list[CancelledRun]
-
-
-class Prompted(TypedDict):
-    """A prompt that is on disk.
-
-    ``turn`` is the one that it will be unless somebody interrupts, and None where a prompt that
-    is sent again has had its turn. ``ahead`` counts the turns before it, ``waits_for`` is "turn",
-    "place" (too many runs are active) or None. ``resumed`` says that the run had ended: ``run``
-    is a new one, on its session. ``new`` is false where its request key had given it before.
-    """
-
-    run: str
-    handle: str
-    state: str
-    prompt: int
-    turn: int | None
-    ahead: int
-    waits_for: Literal["turn", "place"] | None
-    resumed: bool
-    new: bool
-
-
-class Interrupted(TypedDict):
-    """``turn`` is told to end, None where none runs; ``prompt`` is the number of the next one."""
-
-    run: str
-    handle: str
-    state: str
-    turn: int | None
-    already: bool
-    prompt: int | None
-    dropped: list[WaitingPrompt]
-
-
-class Closed(TypedDict):
-    """One entry for each run that was named; ``already``: there was nothing to do."""
-
-    runs: list[CancelledRun]
 
 
 class Event(dict[str, Any]):
