@@ -115,11 +115,45 @@ class Capacity(TypedDict):
 
 
 class StorageStatus(TypedDict):
-    """``state`` is ok or degraded; degraded, no run is started and ``reason`` says why."""
+    """``state`` is ok or degraded; degraded, no run is started and ``reason`` says why.
+
+    Nor is one with less than ``floor_bytes`` free.
+    """
 
     state: str
     free_bytes: int
+    floor_bytes: int
     reason: str | None
+
+
+class Bytes(TypedDict):
+    """What a run took on disk when it ended: all of its directory, and of that the raw logs."""
+
+    all: int
+    logs: int
+
+
+class GoneSince(TypedDict):
+    """Since when a run's raw logs, and its task's worktree with the agents' homes, are gone."""
+
+    logs_at: int | None
+    worktree_at: int | None
+
+
+class Resumable(TypedDict):
+    """Whether ``run.resume`` could go on in a run's session; where not, why."""
+
+    ok: bool
+    why: str | None
+
+
+class Finding(TypedDict):
+    """Something that belongs to no record: a keeper, worktree, home or run, and what to do."""
+
+    kind: str
+    path: str
+    why: str
+    remedy: str
 
 
 class BoundaryStatus(TypedDict):
