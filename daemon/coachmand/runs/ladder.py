@@ -58,16 +58,23 @@ class Ladder:
         self.due_s = None
 
     async def climb(self, attempt: Attempt, view: View) -> None:
-        """Do the next thing. A turn that is over needs no cancel, nor one never begun."""
-        rung = after(self.rung)
+        """Do the next thing. A turn that is over needs no cancel, nor one never begun.
+
+        An agent whose stdin was closed with its prompt hears of no cancel: it is signalled at once.
+        """
+        rung, deaf = after(self.rung), view.stdin_closed and not view.turn_over
         if rung is CANCEL and (view.turn_over or view.cancel_told or not view.told_start):
             rung = CLOSE_STDIN
+        if rung is CLOSE_STDIN and deaf:
+            rung = TERM
         if self.rung is KILL:
             log.error("tree_survives", attempt=repr(attempt))
             attempt.look_again()
         self.start_at(rung)
         match rung.name:
             case "cancel":
+                if deaf:
+                    self.due_s = boottime_s()
                 await attempt.tell("cancel", {"of_turn": view.turn})
             case "close_stdin":
                 await attempt.close_stdin()
