@@ -107,11 +107,11 @@ class Acceptance:
             )
             if held != record.run:
                 return await self._house.record_of(held), False
+            reach("start.claimed")
         try:
             await self._put_on_record(planned)
         except BaseException:
             await trio.to_thread.run_sync(keys.release, state.keys, request)
-            reach("start.claimed")
             raise
         return record, True
 
@@ -162,6 +162,7 @@ class Acceptance:
             queued = Entry(v.RUN_QUEUED, {"policy_digest": record.policy_digest})
             for event in await journal.append([queued], {}):
                 view.apply(event)
+            reach("start.queued")
         except durable.DiskError as error:
             house.release(record)
             self._services.storage.degrade(error, "a run's record")
@@ -176,9 +177,11 @@ class Acceptance:
         record, state = planned.record, self._services.state
         durable.mark(state.live / record.run)
         try:
-            reach("start.queued")
+            reach("start.marked")
             RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
+            reach("start.recorded")
             self._house.tasks.add_run(planned.task, record.run)
+            reach("start.in_task")
             return self._open_journal(record, planned.environment)
         except BaseException:
             # Without its mark nobody takes it for a run that is to be carried on.
@@ -191,9 +194,6 @@ def _held(record: Record, holder: str) -> RpcError:
         "Conflict",
         f"cannot start: run {holder[-5:]} works in task {record.task}",
         hint="wait for it, close or cancel it, or name another task with -t",
-            reach("start.marked")
         detail={"holder": holder},
-            reach("start.recorded")
         next=[["coachman", "wait", holder[-5:]], ["coachman", "cancel", holder[-5:]]],
-            reach("start.in_task")
     )
