@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from client_daemon import (
+    HANDLE,
+    RUN,
     FakeDaemon,
     Handler,
     Peer,
@@ -72,6 +74,6 @@ def test_a_silent_agent_is_pointed_out(
         connect(str(state_dir / "control.sock")) as client,
     ):
         console = Console(Arguments(), {})
-        foreground.Foreground(console, client, started()).stay()  # type: ignore[arg-type]
+        foreground.Foreground(console, client, RUN, HANDLE, asking=False).stay()
 
     assert capsys.readouterr().err.startswith("  … no word from the agent yet\nk7q3x succeeded")

@@ -42,6 +42,32 @@ def daemon_at(state_dir: Path, **handlers: Any) -> FakeDaemon:
     return FakeDaemon(state_dir / "control.sock", scripted)
 
 
+@pytest.mark.parametrize("verb", ["resume", "prompt"])
+def test_whoever_goes_on_in_a_session_lends_what_its_agent_declares(
+    state_dir: Path, verb: str
+) -> None:
+    """The variables are those of the run's own agent, and no others; the run is sent by its id."""
+    details = {"run": RUN, "handle": RUN[-5:], "agent": "demo", "permissions": "allow"}
+    prompted = {"run": RUN, "handle": RUN[-5:], "state": "queued", "prompt": 1, "turn": 1}
+    told = {"ahead": 0, "waits_for": None, "resumed": True, "new": True}
+    handlers = {
+        "run.get": {**details, "last_seq": 1},
+        "run.resume": {**started(), "resumed_from": RUN},
+        "run.prompt": {**prompted, **told},
+    }
+    env = {"DEMO_KEY": "d", "OTHER_KEY": "o"}
+    with daemon_at(state_dir, **{name.replace(".", "__"): x for name, x in handlers.items()}) as at:
+        done = coachman(state_dir, verb, "parser", "go on", env=env)
+    [asked] = at.params("agent.list")
+    [sent] = at.params(f"run.{verb}")
+
+    assert done.returncode == 0, done.stderr
+    assert asked == {"agent": "demo"}
+    assert (sent["run"], sent["prompt"]) == (RUN, "go on")
+    assert sent["env"]["DEMO_KEY"] == "d"
+    assert "OTHER_KEY" not in sent["env"]
+
+
 def test_a_run_is_watched_to_its_end(state_dir: Path) -> None:
     """Header, progress and verdict go to stderr; stdout is the final message alone."""
     with daemon_at(state_dir):

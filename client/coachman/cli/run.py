@@ -62,7 +62,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     if arguments.has("dry-run") or arguments.has("detach"):
         report(console, started, dry=arguments.has("dry-run"))
         return EXIT_OK
-    return stay(console, client, started, keep=started["keep"])
+    return stay(console, client, started, keep=bool(started.get("keep")))
 
 
 def stay(console: "Console", client: "Client", started: "RunStarted", *, keep: bool) -> int:

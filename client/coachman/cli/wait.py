@@ -101,7 +101,7 @@ def exit_code(waited: "Waited") -> int:
         return EXIT_STILL_RUNNING
     if waited["met"] == "attention" or any(run.get("met") == "attention" for run in runs):
         return EXIT_ATTENTION
-    codes = {_code(run) for run in runs if run.get("met")}
+    codes = {_code(run) for run in runs if run.get("outcome") or run.get("met") == "turn"}
     if len(codes) == 1:
         return codes.pop()
     return EXIT_FAILED if codes else EXIT_OK
