@@ -45,6 +45,7 @@ class RunState(_FromTo):
     by: NotRequired[By]
     error: NotRequired[str]
     until: NotRequired[dict[str, Any]]
+    clock: NotRequired[dict[str, Any]]
 
 
 class RunQueued(TypedDict):
@@ -118,6 +119,7 @@ class TurnStarted(TypedDict):
 
     prompt: NotRequired[int]
     title: NotRequired[str]
+    clock: NotRequired[dict[str, Any]]
 
 
 class TurnEnded(TypedDict):
@@ -296,6 +298,22 @@ class UsageUpdated(TypedDict):
     session_counters: NotRequired[dict[str, float]]
 
 
+class DeadlineWarned(TypedDict):
+    """A deadline is near: ``left_s`` are left until ``deadline``."""
+
+    which: str
+    deadline: int
+    left_s: float
+    request: NotRequired[str]
+
+
+class HostSuspended(TypedDict):
+    """The machine slept for so long, which counts neither as work nor as silence."""
+
+    seconds: float
+    clock: dict[str, Any]
+
+
 class DeadlineExpired(TypedDict):
     """A deadline was reached and enforced."""
 
@@ -334,6 +352,8 @@ EVENT_TYPES: dict[str, type] = {
     "permission.requested": PermissionRequested,
     "permission.resolved": PermissionResolved,
     "usage.updated": UsageUpdated,
+    "deadline.warned": DeadlineWarned,
     "deadline.expired": DeadlineExpired,
+    "host.suspended": HostSuspended,
     "error": Failure,
 }

@@ -51,9 +51,13 @@ def _key(check: Callable[[Any, str], Any], default: Any, name: str | None = None
 
 @frozen
 class Timeouts:
-    """Deadlines of a run that names none, in seconds."""
+    """Deadlines of a run that names none, in seconds; None: there is none."""
 
     wall_s: int = _key(values.duration, 4 * 3600, "wall")
+    work_s: int | None = _key(values.duration, None, "work")
+    stall_s: int = _key(values.duration, 20 * 60, "stall")
+    turn_s: int | None = _key(values.duration, None, "turn")
+    queue_s: int | None = _key(values.duration, None, "queue")
     permission_s: int = _key(values.duration, 3600, "permission")
     parked_s: int = _key(values.duration, 8 * 3600, "parked")
 
@@ -67,9 +71,13 @@ class Capacity:
 
 @frozen
 class Storage:
-    """Where task worktrees go; None: below the state directory."""
+    """Where task worktrees go (None: below the state directory), what a run may write of its
+    agent's output, and the room that is kept for ends on a full disk, both in bytes.
+    """
 
     worktrees: str | None = _key(values.path, None)
+    output_limit: int = _key(values.size, 1 << 30)
+    reserve: int = _key(values.size, 16 << 20)
 
 
 @frozen

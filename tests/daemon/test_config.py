@@ -74,8 +74,8 @@ REFUSED = {
     'agnt = "x"': "unknown key `agnt` on line 1; did you mean `agent`?",
     '# one\n# two\n[repo."~/src"]\nsetup = "x"': "unknown key `repo` on line 3; known here: "
     "agent, profile, permissions, timeouts, capacity, storage, agents, log",
-    '[timeouts]\nturn = "1m"': "unknown key `timeouts.turn` on line 2; known here: "
-    "wall, permission, parked",
+    '[timeouts]\nidle = "1m"': "unknown key `timeouts.idle` on line 2; known here: "
+    "wall, work, stall, turn, queue, permission, parked",
     "timeouts = { wall_s = 3 }": "unknown key `timeouts.wall_s` on line 1; did you mean `wall`?",
     'agent = "a"\n[agents.x]\nmodel = """\na\n"""\nadaptor = "y"': "unknown key "
     "`agents.x.adaptor` on line 6; did you mean `adapter`?",

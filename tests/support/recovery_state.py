@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,3 +119,8 @@ def check_journal(events: list[Event]) -> None:
         assert numbers == list(range(1, len(numbers) + 1))
     assert [event["type"] for event in events].count("run.ended") == 1
     assert events[-1]["type"] == "run.ended"
+
+
+def sleep_until(epoch_s: float) -> None:
+    """Wait for a moment that only the clock brings."""
+    time.sleep(max(0.0, epoch_s - time.time()))

@@ -2,7 +2,7 @@
 
 from ..wire import EXIT_OK
 from .options import Command, Option
-from .run import lent, report, stay, timeouts
+from .run import TIMEOUTS, lent, report, stay, timeouts
 from .sources import read_prompt
 
 TYPE_CHECKING = False
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 COMMAND = Command(
     "resume X [PROMPT|@FILE|-]",
     "Start a run that goes on in the session of X, which has ended: in the same task, with the\n"
-    "same agent, model, profile and permissions. The exit code tells the new run's outcome.",
+    "same agent, model, profile, permissions and timeouts. The exit code tells the new run's\n"
+    "outcome.",
     Option("-d --detach", "return once the run is started"),
     Option("--keep", "keep it for more prompts, also where X was not kept"),
-    Option("--timeout", "end the run after this long (default: as X)", "DURATION"),
-    Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
-    Option("--parked-timeout", "close a kept run that nobody prompts in this time", "DURATION"),
+    *TIMEOUTS,
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
     Option("--request-key", "the same key resumes it once", "KEY"),

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from .options import Arguments
 
 COMMAND_AGENT = "command"
+TIMEOUTS = (
+    Option("--timeout", "end the run after this long", "DURATION"),
+    Option("--work-timeout", "end it when its agent was busy for so long", "DURATION"),
+    Option("--turn-timeout", "end it when a turn takes longer", "DURATION"),
+    Option("--stall-timeout", "end it when its agent is silent for so long", "DURATION"),
+    Option("--queue-timeout", "end it when it has not begun after so long", "DURATION"),
+    Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
+    Option("--parked-timeout", "close a kept run that nobody prompts in this time", "DURATION"),
+)
 COMMAND = Command(
     "run [OPTIONS] [PROMPT|@FILE|-] [-- PROGRAM ARG…]",
     "Start a run. The prompt comes from exactly one source; with none on a terminal an\n"
@@ -36,9 +45,7 @@ COMMAND = Command(
     Option(
         "--permissions", "allow, ask or deny what it asks for", "MODE", choices=PERMISSION_MODES
     ),
-    Option("--timeout", "end the run after this long", "DURATION"),
-    Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
-    Option("--parked-timeout", "close a kept run that nobody prompts in this time", "DURATION"),
+    *TIMEOUTS,
     Option("--base", "the commit to begin from", "REV"),
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -125,6 +132,10 @@ def timeouts(arguments: "Arguments", verb: str) -> dict[str, float] | None:
     """The limits that were given, in seconds by their names on the wire."""
     given = {
         "wall_s": "timeout",
+        "work_s": "work-timeout",
+        "turn_s": "turn-timeout",
+        "stall_s": "stall-timeout",
+        "queue_s": "queue-timeout",
         "permission_s": "permission-timeout",
         "parked_s": "parked-timeout",
     }

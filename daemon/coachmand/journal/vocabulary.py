@@ -39,7 +39,9 @@ SESSION = "agent.session"
 PERMISSION_REQUESTED = "permission.requested"
 PERMISSION_RESOLVED = "permission.resolved"
 USAGE_UPDATED = "usage.updated"
+DEADLINE_WARNED = "deadline.warned"
 DEADLINE_EXPIRED = "deadline.expired"
+HOST_SUSPENDED = "host.suspended"
 ERROR = "error"
 
 # Synced before anyone is told or any effect follows; the rest within a second. A crash of
@@ -87,6 +89,8 @@ EVENT_TYPES = (
         TURN_STARTED,
         TURN_RECORDED,
         USAGE_UPDATED,
+        DEADLINE_WARNED,
+        HOST_SUSPENDED,
         ERROR,
     }
 )
@@ -98,9 +102,11 @@ __all__ = [
     "CHANGES",
     "CONVERSATION_EVENTS",
     "DEADLINE_EXPIRED",
+    "DEADLINE_WARNED",
     "DECISIVE",
     "ERROR",
     "EVENT_TYPES",
+    "HOST_SUSPENDED",
     "INPUT",
     "MESSAGE_CHUNK",
     "NOISE",

@@ -17,7 +17,7 @@ from ..runs import diffs, inbox, waiting
 from ..runs.lists import Filter, list_runs
 from ..runs.record import Record
 from ..runs.request import StartRequest
-from ..runs.resumption import ResumeRequest
+from ..runs.resumption import ResumeRequest, why_not
 from ..runs.summary import attention_of, summary_of
 from ..runs.transcript import transcript
 from ..runs.view import View
@@ -271,15 +271,18 @@ async def _get(context: Context, run: str) -> Any:
         "attempts": living.view.attempt if living else (result or {}).get("attempts", 0),
         "worktree": record.worktree,
         "evidence_dir": str(directory.path),
-        "deadlines": _deadlines(record, living.view if living else None),
+        "deadlines": living.timing.ends_at_ms() if living else {"wall": record.wall.epoch_ms},
         "usage": living.view.usage if living else (result or {}).get("usage"),
+        "resumable": await _resumable(context, record, result) if result else None,
         "result": result,
     }
 
 
-def _deadlines(record: Record, view: View | None) -> dict[str, int]:
-    parked = view.parked_until if view is not None else None
-    return {"wall": record.wall.epoch_ms, **({"parked": parked["epoch_ms"]} if parked else {})}
+async def _resumable(
+    context: Context, record: Record, result: Mapping[str, Any]
+) -> records.Resumable:
+    why = await trio.to_thread.run_sync(why_not, record, result, context.supervisor)
+    return {"ok": why is None, "why": why}
 
 
 def _queue(view: View) -> list[records.WaitingPrompt]:
@@ -300,7 +303,9 @@ async def _result(context: Context, run: str) -> Any:
             detail={"state": state},
             next=[["coachman", "permissions" if asks else "wait", run[-5:]]],
         )
-    return {**found, "final_path": str(directory.final)}
+    record = await context.supervisor.record_of(run)
+    resumable = await _resumable(context, record, found)
+    return {**found, "final_path": str(directory.final), "resumable": resumable}
 
 
 async def _diff(context: Context, params: DiffParams) -> results.Diff:

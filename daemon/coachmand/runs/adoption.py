@@ -15,6 +15,7 @@ from .. import durable, keeper
 from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
+from ..ownership import FencedError
 from . import deadlines, inbox
 from .attempt import Attempt
 from .dialogue import ReplayDivergedError
@@ -39,16 +40,21 @@ class Watcher:
         self._run = run
 
     def output(self, stdout: int, stderr: int) -> None:
+        self._run.timing.heard()
         self._run.post(inbox.OutputGrew())
 
     def exited(self, record: dict[str, Any]) -> None:
         self._run.post(inbox.Exited(record))
 
-    def storage(self, error: str | None) -> None:
-        if error is not None:
-            self._run.services.storage.degrade(OSError(error), "an agent's output")
+    def storage(self, error: str | None, number: int | None) -> None:
+        if error is None:
+            return
+        self._run.services.storage.refused(OSError(number, error), "an agent's output")
+        if number not in durable.NO_ROOM:
+            self._run.post(inbox.StorageRefused(error))
 
     def gone(self, evicted: bool) -> None:
+        # Evicted by ourselves, or by a newer daemon, which the fence will tell.
         if not evicted:
             self._run.post(inbox.KeeperGone())
 
@@ -166,7 +172,7 @@ async def first_words(run: "Run") -> None:
     view = run.view
     if view.turn > view.turn_started:
         # A crash came between the two lines that a turn begins with.
-        await run.record([started(view.turn, view.prompt)])
+        await run.record([started(run.boot, view.turn, view.prompt)])
     elif view.turn == 0 and not view.cancel_told:
         await run.turns.begin()
 
@@ -190,6 +196,7 @@ async def _adopt(run: "Run") -> None:
         await _prepare_again(run)
         return
     run.attempt = Attempt(run, number, link)
+    run.timing.heard_s = await trio.to_thread.run_sync(run.attempt.last_output_s)
     try:
         await _restore(run, run.attempt)
         await (_read_end(run, path) if link is None else _go_on(run, path))
@@ -212,18 +219,23 @@ async def _go_on(run: "Run", path: os.PathLike[str]) -> None:
 
 
 async def _reach(run: "Run", path: os.PathLike[str]) -> KeeperLink | None:
-    """The keeper of an attempt; None where there is none any more."""
+    """The keeper of an attempt; None where there is none any more. Raises FencedError."""
     with trio.move_on_after(KEEPER_START_LIMIT_S):
         while keeper_alive(path):
             try:
                 return await _attach(run, path)
-            except KeeperError:
+            except KeeperError as error:
+                if error.code == "stale_generation":
+                    raise FencedError(str(error)) from error
                 await trio.sleep(RETRY_S)
     return None
 
 
 async def _attach(run: "Run", path: os.PathLike[str]) -> KeeperLink:
-    return await KeeperLink.attach(path, run.services.generation, Watcher(run), run.nursery)
+    watcher = Watcher(run)
+    link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
+    watcher.storage(link.status["storage_error"], link.status["storage_errno"])
+    return link
 
 
 async def _restore(run: "Run", attempt: Attempt) -> None:
@@ -314,10 +326,10 @@ async def find_keeper(run: "Run") -> None:
         await _read_end(run, path)
 
 
-async def end_broken(run: "Run") -> None:
-    """Carrying the run failed twice: its agent is ended, and what it did is kept."""
+async def end_broken(run: "Run", why: str) -> None:
+    """Carrying the run failed for good: its agent is ended, and what it did is kept."""
     if run.view.attempt == 0:
-        run.end.fail("internal error: see the daemon's log")
+        run.end.fail(f"{why.replace('_', ' ')}: see the daemon's log")
         return
     path = run.directory.attempt(run.view.attempt)
     link = await _reach(run, path)
@@ -326,4 +338,4 @@ async def end_broken(run: "Run") -> None:
     await _end_keeper(run, path)
     run.attempt = Attempt(run, run.view.attempt, None)
     run.attempt.begin(_conversation(run))
-    run.end.lost("internal_error")
+    run.end.lost(why)

@@ -1,12 +1,15 @@
 """One attempt: a keeper, the agent behind it and the dialogue with that agent."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import trio
 
 from coachman_adapters.conversation import Conversation, Ending
 
+from ..durable import FullError
 from ..evidence import rawlogs
 from ..evidence.rundir import RunDirectory
 from ..failpoints import reach
@@ -14,7 +17,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from . import inbox, replay
-from .clock import Moment, boottime_s
+from .clock import Moment, boottime_s, epoch_ms
 from .dialogue import Dialogue, Input, Output
 from .keepers import KeeperError
 from .link import KeeperLink
@@ -27,7 +30,7 @@ MAX_EPILOGUE_BYTES = 16 * 1024 * 1024
 # will read these bytes any more; there is nothing to signal, or the disk has to be mended first.
 UNREACHABLE = frozenset({"gone", "timeout"})
 DEAF = frozenset({"stdin_closed", "no_stdin"})
-POINTLESS = frozenset({"no_agent", "ended", "storage"})
+POINTLESS = frozenset({"no_agent", "ended"})
 
 
 class Host(Protocol):
@@ -41,6 +44,7 @@ class Host(Protocol):
 
     async def record(self, entries: Sequence[Entry]) -> None: ...
     def post(self, message: inbox.Message) -> None: ...
+    def refused(self, error: OSError) -> None: ...
 
 
 class Attempt:
@@ -54,6 +58,9 @@ class Attempt:
         self._reader = SegmentReader(self.path, "stdout")
         self.dialogue: Dialogue
         self.timers_due_s: dict[str, float] = {}
+        self.held = False
+        self._held_s = 0.0
+        self._timers_on_hold: dict[str, float] = {}
         self._timers_s: dict[str, float] = {}
         self._checkpointed = 0
         self._catch_up_to = 0
@@ -179,6 +186,20 @@ class Attempt:
         if self._link is not None and self._link.mask:
             await self._with_link(lambda link: link.dismiss())
 
+    async def hold(self) -> None:
+        """Read the agent no more for now; its own timers stand still meanwhile."""
+        self.held, self._held_s = True, boottime_s()
+        self._timers_on_hold, self.timers_due_s = self.timers_due_s, {}
+        await self._with_link(lambda link: link.hold())
+
+    async def release(self) -> None:
+        """Read on, and tell the agent what could not be told."""
+        self.held, by_s = False, boottime_s() - self._held_s
+        kept, self._timers_on_hold = self._timers_on_hold, {}
+        self.timers_due_s |= {name: due_s + by_s for name, due_s in kept.items()}
+        await self._with_link(lambda link: link.release())
+        await self._hand_over()
+
     def look_again(self) -> None:
         """Whatever we were told or not: find out anew how it stands with the keeper."""
         self._host.post(inbox.KeeperGone())
@@ -213,9 +234,12 @@ class Attempt:
             self.dialogue.snapshot(),
             dict(self._timers_s),
         )
-        path = host.directory.checkpoint(self.number)
-        await trio.to_thread.run_sync(saved.write, path)
+        await self._write_checkpoint(saved, host.directory.checkpoint(self.number))
         reach("checkpoint.written")
+
+    async def _write_checkpoint(self, saved: replay.Checkpoint, path: Path) -> None:
+        with suppress(FullError):  # a longer replay is all that it costs
+            await trio.to_thread.run_sync(saved.write, path)
 
     def close(self) -> None:
         """Let go of the logs and of the keeper; the agent, if it lives, goes on."""
@@ -225,11 +249,18 @@ class Attempt:
 
     async def rejoin(self, link: KeeperLink) -> None:
         """Go on over another connection to the same keeper: it hears what it missed."""
-        self._link = link
+        self._link, self.held = link, False
         self._catch_up_to = max(self._catch_up_to, link.status["stdout"])
         await self._hand_over()
         if self._host.view.stdin_closed:
             await self.close_stdin()
+
+    def last_output_s(self) -> float:
+        """When the agent last wrote anything (CLOCK_BOOTTIME), as its logs tell. Blocks."""
+        segments = self._host.directory.segments
+        logs = [*segments(self.number, "stdout"), *segments(self.number, "stderr")]
+        written_s = max((log.stat().st_mtime for log in logs), default=0.0)
+        return boottime_s() - max(0.0, epoch_ms() / 1000 - written_s)
 
     def stdout_is_read(self, size: int) -> bool:
         """Whether the dialogue was fed all of a stdout of ``size`` bytes."""
@@ -300,6 +331,7 @@ class Attempt:
     def _arm(self, timers: Mapping[str, float | None]) -> None:
         for name, seconds in timers.items():
             self.timers_due_s.pop(name, None)
+            self._timers_on_hold.pop(name, None)
             self._timers_s.pop(name, None)
             if seconds is not None:
                 self._timers_s[name] = seconds
@@ -314,5 +346,7 @@ class Attempt:
         except KeeperError as error:
             if error.code in UNREACHABLE:
                 self._host.post(inbox.KeeperGone())
+            elif error.code == "storage":
+                self._host.refused(OSError(error.errno, str(error)))
             elif error.code not in POINTLESS:
                 raise

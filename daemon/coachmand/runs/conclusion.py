@@ -22,6 +22,7 @@ from . import verdict
 from .attempt import STDERR_TAIL_BYTES
 from .prepare import admin_dir
 from .summary import summary_of
+from .timing import ENDING
 
 if TYPE_CHECKING:
     from ..repos.records import FileChange
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("run")
 ENDED_BY_REASON = {
     "cancelled": "cancel",
-    "wall": "wall",
+    **{which: which for which in ENDING},
     "keeper_lost": "keeper_lost",
     "replay_diverged": "replay_diverged",
     "start_failed": "start_failed",
@@ -51,6 +52,7 @@ class Product:
     artifacts: tuple[dict[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()
     totals: Mapping[str, int] = field(factory=lambda: {"files": 0, "added": 0, "removed": 0})
+    artifact_bytes: int = 0
     cost: dict[str, Any] | None = None
 
 
@@ -131,6 +133,7 @@ async def _look_at(run: "Run", start: str | None, commit: str | None, *warnings:
             "added": sum(change.added for change in files),
             "removed": sum(change.removed for change in files),
         },
+        sum(artifact.size for artifact in artifacts),
     )
 
 
@@ -157,30 +160,39 @@ async def conclude(run: "Run", product: Product) -> None:
     if run.journal.redactor.longest:
         # Once masked, the logs cannot be replayed: that the attempt is over comes first.
         await run.journal.sync()
-    await trio.to_thread.run_sync(rawlogs.mask_run, run.directory.path, run.journal.redactor)
+    write = run.services.storage.write
+    await write(rawlogs.mask_run, run.directory.path, run.journal.redactor)
+    reach("end.masked")
     if run.attempt is not None:
         await run.attempt.dismiss()
-    reach("end.masked")
     await run.record(run.turns.unsent())
     over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
     ended = Entry(v.RUN_ENDED, _ended(run, product, found))
     await run.record([Entry(v.RUN_STATE, over), ended])
+    reach("end.recorded")
     log.info("run_ended", run=run.fixed.run, outcome=found.outcome, stop_reason=found.stop_reason)
     await write_result(run, product)
-    reach("end.recorded")
 
 
 async def write_result(run: "Run", product: Product) -> None:
     """Derive the result from what the journal says, and let the run go."""
-    result = result_of(run, product)
+    size = await trio.to_thread.run_sync(_size, run, product)
+    result = result_of(run, product, size)
     message = final_message(run.journal, run.view.message_from)
-    await trio.to_thread.run_sync(run.directory.write_result, result, message)
-    await trio.to_thread.run_sync(run.services.index.put, [result["summary"]])
-    await trio.to_thread.run_sync(durable.remove, run.services.state.live / run.fixed.run)
-
+    write = run.services.storage.write
+    await write(run.directory.write_result, result, message)
     reach("end.result_written")
-
+    await write(run.services.index.put, [result["summary"]])
     reach("end.indexed")
+    await write(durable.remove, run.services.state.live / run.fixed.run)
+
+
+def _size(run: "Run", product: Product) -> dict[str, int]:
+    """What the run takes on disk, in bytes: in all, and of that what only replay needed. Blocks."""
+    logs = run.directory.log_bytes()
+    return {"all": logs + run.directory.own_bytes() + product.artifact_bytes, "logs": logs}
+
+
 def final_message(journal: Journal, first_seq: int) -> Iterator[str]:
     """The last message, whole and as it was journaled: masked. Blocks."""
     after, offset = first_seq - 1, 0
@@ -248,7 +260,7 @@ def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, An
     }
 
 
-def result_of(run: "Run", product: Product) -> dict[str, Any]:
+def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str, Any]:
     """The result as `result.json` holds it and `run.result` returns it."""
     record, view, redactor = run.fixed, run.view, run.journal.redactor
     message = redactor.mask_text(view.final_message)
@@ -293,7 +305,13 @@ def result_of(run: "Run", product: Product) -> dict[str, Any]:
         "base": record.repository.base,
         "policy_digest": record.policy_digest,
         "warnings": [*record.warnings, *product.warnings, *_unsent(view.unsent)],
-        "summary": summary_of(record, view),
+        "bytes": dict(size),
+        "summary": {
+            **summary_of(record, view),
+            "bytes": size["all"],
+            "log_bytes": size["logs"],
+            "cleaned": False,
+        },
     }
 
 

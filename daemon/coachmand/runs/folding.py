@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..journal import vocabulary as v
+from .clock import Moment, Stopwatch
+from .deadlines import RUNS_IN, WORKING
 from .members import Permission, Queued, Site
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 Event = Mapping[str, Any]
 MAX_MESSAGE_CHARACTERS = 512 * 1024
 NOW_CHARACTERS = 120
+TOOL_ENDS = frozenset({"completed", "failed", "cancelled"})
 
 
 def _state(view: "View", event: Event) -> None:
@@ -20,11 +23,40 @@ def _state(view: "View", event: Event) -> None:
     view.state, view.reason = event["to"], event.get("reason")
     view.failure = event.get("error") or view.failure
     view.parked_until = event.get("until") if view.state == "parked" else None
+    _clock(view, event)
     if view.state == "waiting":
         view.waiting_since_ms = event["ts"]
     elif view.waiting_since_ms is not None:
         view.waiting_ms += event["ts"] - view.waiting_since_ms
         view.waiting_since_ms = None
+
+
+def _clock(view: "View", event: Event) -> None:
+    """What runs in the state that was just entered, and what does not."""
+    at = Moment.of_event(event)
+    if at is None:
+        return
+    view.asleep = dict(event["clock"])
+    (view.working.run if view.state in WORKING else view.working.pause)(at)
+    runs = view.state in RUNS_IN["turn"] and view.turn_runs
+    (view.in_turn.run if runs else view.in_turn.pause)(at)
+    if view.state != "parked":
+        _forget_warning(view, "parked")
+
+
+def _slept(view: "View", event: Event) -> None:
+    view.asleep = dict(event["clock"])
+    view.working.skip(event["seconds"])
+    view.in_turn.skip(event["seconds"])
+
+
+def _warned(view: "View", event: Event) -> None:
+    view.warned.append(" ".join([event["which"], event.get("request", "")]).strip())
+
+
+def _forget_warning(view: "View", which: str) -> None:
+    if which in view.warned:
+        view.warned.remove(which)
 
 
 def _queued(view: "View", event: Event) -> None:
@@ -92,6 +124,10 @@ def _prompt_dropped(view: "View", event: Event) -> None:
 
 def _turn_started(view: "View", event: Event) -> None:
     view.turn_started = event["turn"]
+    view.in_turn = Stopwatch()
+    if (at := Moment.of_event(event)) is not None:
+        view.in_turn.run(at)
+    _forget_warning(view, "turn")
 
 
 def _turn_interrupted(view: "View", event: Event) -> None:
@@ -111,6 +147,7 @@ def _turn_ended(view: "View", event: Event) -> None:
     view.turn_over, view.turn_ended = True, event.get("turn", view.turn)
     view.turn_stop_reason = event["stop_reason"]
     view.turn_error = event.get("error")
+    view.in_turn, view.open_tools = Stopwatch(), []
     view.now = None
 
 
@@ -169,8 +206,18 @@ def _chunk(view: "View", event: Event) -> None:
 
 def _tool(view: "View", event: Event) -> None:
     view.message_open = False
+    _follow_tool(view, event)
     if title := event.get("title") or event.get("name"):
         view.now = str(title)[:NOW_CHARACTERS]
+
+
+def _follow_tool(view: "View", event: Event) -> None:
+    """While a tool is used, silence is nothing to wonder at."""
+    call = str(event.get("tool_call_id"))
+    if event.get("status") in TOOL_ENDS:
+        view.open_tools = [other for other in view.open_tools if other != call]
+    elif event["type"] == v.TOOL_CALL and call not in view.open_tools:
+        view.open_tools.append(call)
 
 
 def _thought(view: "View", _event: Event) -> None:
@@ -186,11 +233,6 @@ def _usage(view: "View", event: Event) -> None:
     for name in ("cost_usd", "model", "provider", "session_counters"):
         if event.get(name) is not None:
             setattr(view, name, event[name])
-
-
-def _expired(view: "View", event: Event) -> None:
-    if event["which"] == "wall":
-        view.expired = "wall"
 
 
 def _ended(view: "View", event: Event) -> None:
@@ -223,7 +265,8 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.PERMISSION_REQUESTED: _requested,
     v.PERMISSION_RESOLVED: _resolve,
     v.USAGE_UPDATED: _usage,
-    v.DEADLINE_EXPIRED: _expired,
+    v.DEADLINE_WARNED: _warned,
+    v.HOST_SUSPENDED: _slept,
     v.MESSAGE_CHUNK: _chunk,
     v.THOUGHT_CHUNK: _thought,
     v.TOOL_CALL: _tool,

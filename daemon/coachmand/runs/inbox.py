@@ -136,6 +136,23 @@ class CheckpointAsked:
 
 
 @frozen
+class Slept:
+    """The machine was suspended and is awake again."""
+
+
+@frozen
+class StorageChanged:
+    """The disk is full, or has room again."""
+
+
+@frozen
+class StorageRefused:
+    """The keeper cannot store what the agent says, and room would not help."""
+
+    message: str
+
+
+@frozen
 class TurnRecorded:
     """The tree as a turn left it is a commit."""
 
@@ -153,6 +170,9 @@ Message = (
     | EpilogueDone
     | Concluded
     | TurnRecorded
+    | Slept
     | CheckpointAsked
+    | StorageChanged
+    | StorageRefused
     | Asked
 )

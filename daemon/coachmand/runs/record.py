@@ -57,6 +57,10 @@ class Record:
     wall_s: float
     permission_s: float
     parked_s: float = PARKED_DEFAULT_S
+    work_s: float | None = None
+    stall_s: float | None = None
+    turn_s: float | None = None
+    queue_s: float | None = None
     profile: str = "edit"
     permissions: Permissions = "allow"
     network: str = "host"

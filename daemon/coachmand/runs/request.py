@@ -9,7 +9,7 @@ from attrs import asdict, evolve, field, frozen
 from attrs.validators import optional
 
 from coachman.results import Permissions
-from coachman_adapters.conversation import Adapter
+from coachman_adapters.conversation import Adapter, AgentSpec
 from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.profiles import PROFILES
 
@@ -55,9 +55,17 @@ _SECONDS = must(
 
 @frozen
 class Timeouts:
-    """Limits of this run in seconds; those of the configuration where left out."""
+    """Limits of this run in seconds; those of the configuration where left out.
+
+    ``wall`` is for all of it, ``work`` for what its agent is busy, ``turn`` for each turn,
+    ``stall`` for the agent's silence, ``queue`` for the time until it begins.
+    """
 
     wall_s: float | None = field(default=None, validator=optional(_SECONDS))
+    work_s: float | None = field(default=None, validator=optional(_SECONDS))
+    stall_s: float | None = field(default=None, validator=optional(_SECONDS))
+    turn_s: float | None = field(default=None, validator=optional(_SECONDS))
+    queue_s: float | None = field(default=None, validator=optional(_SECONDS))
     permission_s: float | None = field(default=None, validator=optional(_SECONDS))
     parked_s: float | None = field(default=None, validator=optional(_SECONDS))
 
@@ -164,6 +172,10 @@ async def plan(
         wall_s=limits["wall_s"],
         permission_s=limits["permission_s"],
         parked_s=limits["parked_s"],
+        work_s=limits["work_s"],
+        stall_s=_stall_s(request.timeouts, adapter.spec, limits),
+        turn_s=limits["turn_s"],
+        queue_s=limits["queue_s"],
         profile=profile,
         permissions=request.permissions or services.config.permissions or "allow",
         model=request.model or _instance_model(name, services),
@@ -207,10 +219,15 @@ def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
     return name, adapter
 
 
-def _limits(timeouts: Timeouts, services: Services) -> dict[str, float]:
+def _limits(timeouts: Timeouts, services: Services) -> dict[str, Any]:
     """The limits of a run, those of the configuration where the request has none."""
     given = {name: limit for name, limit in asdict(timeouts).items() if limit is not None}
     return {**asdict(services.config.timeouts), **given}
+
+
+def _stall_s(timeouts: Timeouts, spec: AgentSpec, limits: Mapping[str, Any]) -> float | None:
+    """A program that speaks no protocol may be silent for as long as it likes, unless told."""
+    return timeouts.stall_s if spec.takes_argv else limits["stall_s"]
 
 
 def _check_agent(request: StartRequest, name: str, adapter: Adapter, services: Services) -> None:

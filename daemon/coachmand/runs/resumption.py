@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import trio
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, evolve, field, fields, frozen
 from attrs.validators import optional
 
 from coachman_adapters.conversation import AgentSpec
@@ -82,7 +82,7 @@ async def plan_again(request: ResumeRequest, house: House) -> Planned:
 
 
 def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
-    limits = {name: getattr(before, name) for name in ("wall_s", "permission_s", "parked_s")}
+    limits = {each.name: getattr(before, each.name) for each in fields(Timeouts)}
     given = {name: limit for name, limit in asdict(request.timeouts).items() if limit is not None}
     there = os.path.isdir(before.dir)
     return StartRequest(

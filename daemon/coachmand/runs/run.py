@@ -15,14 +15,15 @@ from typing import Any
 import structlog
 import trio
 
+from .. import durable
 from ..evidence.rundir import RunDirectory
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
-from . import adoption, deadlines, inbox, ladder, requests, transitions
+from . import adoption, inbox, ladder, requests, transitions
 from .attempt import Attempt
-from .clock import boottime_s
+from .clock import boottime_s, stamp
 from .conclusion import conclude, product_of, write_result
 from .end import End
 from .keepers import Starting
@@ -31,6 +32,7 @@ from .prepare import Launch, admin_dir
 from .questions import Questions
 from .record import Record
 from .services import Services
+from .timing import Timing
 from .turns import Turns
 from .view import View
 
@@ -49,10 +51,11 @@ class Run:
         services: Services,
         environment: Mapping[str, str],
         *,
-        broken: bool = False,
+        broken: str | None = None,
     ) -> None:
         self.broken = broken
-        self.taken_up_again = broken
+        self.taken_up_again = broken is not None
+        self.found: dict[str, Any] | None = None
         self.fixed = record
         self.directory = directory
         self.journal = journal
@@ -68,6 +71,7 @@ class Run:
         self.end = End(self)
         self.preparation = Preparation(self)
         self.turns = Turns(self)
+        self.timing = Timing(self)
         self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
@@ -81,20 +85,23 @@ class Run:
         """Carry the run to its end, from wherever it is."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            if self.found is not None and self.view.state != "ended":
+                await self.record([Entry(v.RUN_RECOVERED, self.found)])
             if self.broken and self.view.state != "ended":
-                await adoption.end_broken(self)
+                await adoption.end_broken(self, self.broken)
                 await self._advance()
             elif self.view.state == "ended":
                 # A crash came between the end and the result that is derived from it.
                 await write_result(self, await product_of(self))
             else:
+                await self.timing.notice_sleep()
                 await adoption.resume(self)
                 await self._advance()
             while self.view.state != "ended":
                 message = await self._next()
                 if message is not None:
                     await self._take(message)
-                await self._expire_due()
+                await self.timing.expire_due()
                 await self._advance()
             nursery.cancel_scope.cancel()
 
@@ -154,20 +161,23 @@ class Run:
         by: Mapping[str, Any] | None = None,
         error: str | None = None,
         until: Mapping[str, Any] | None = None,
+        told: Sequence[Entry] = (),
     ) -> None:
         """Go over to another state.
 
         ``by`` says who wanted it, ``error`` why it had to be, ``until`` when it ends by itself.
+        What was ``told`` of it before is written with it, whole or not at all.
         """
         current = self.view.state
         transitions.check(current, state)
         members: dict[str, Any] = {"from": current, "to": state, "reason": reason}
-        told = {"by": dict(by) if by else None, "error": error, "until": until}
-        members |= {name: value for name, value in told.items() if value is not None}
-        await self.record([Entry(v.RUN_STATE, members)])
+        more = {"by": dict(by) if by else None, "error": error, "until": until}
+        members |= {name: value for name, value in more.items() if value is not None}
+        members["clock"] = stamp(self.boot)
+        await self.record([*told, Entry(v.RUN_STATE, members)])
 
     async def _next(self) -> inbox.Message | None:
-        due_s = min((d.due_s for d in self._deadlines()), default=None)
+        due_s = self.timing.due_s
         limits = [trio.current_time() + max(0.0, due_s - boottime_s())] if due_s is not None else []
         if self.journal.sync_due_s is not None:
             limits.append(trio.current_time() + 1.0)
@@ -184,10 +194,8 @@ class Run:
                 await requests.carry_out(self, message)
             case inbox.TurnRecorded():
                 await self.turns.recorded(message)
-            case inbox.CheckpointAsked(reply=reply):
-                if self.attempt is not None and not self.attempt.behind:
-                    await self.attempt.checkpoint()
-                reply.give(None)
+            case inbox.CheckpointAsked() | inbox.Slept():
+                await self._keep_house(message)
             case inbox.Admitted():
                 await self._admitted()
             case inbox.Prepared():
@@ -198,6 +206,14 @@ class Run:
                 await conclude(self, product)
             case _:
                 self.end.note(message)
+
+    async def _keep_house(self, message: inbox.CheckpointAsked | inbox.Slept) -> None:
+        if isinstance(message, inbox.Slept):
+            await self.timing.notice_sleep()
+            return
+        if self.attempt is not None and not self.attempt.behind:
+            await self.attempt.checkpoint()
+        message.reply.give(None)
 
     async def _feed(self) -> None:
         self._output_is_due = False
@@ -233,18 +249,42 @@ class Run:
         if not (self.end.is_lost or self.end.failure or attempt.behind):
             await self.questions.decide()
             await self._mirror_waiting()
-            await self.turns.advance()
-            await self._mirror_waiting()
+            if not attempt.held:
+                await self.turns.advance()
+                await self._mirror_waiting()
             await self._leave_other_session()
             await self._close_after_turn()
         if self.end.is_lost or not attempt.behind:
             await self.end.advance()
 
     async def _mirror_waiting(self) -> None:
-        if self.view.state == "active" and self.view.pending:
-            await self.enter("waiting", "permission")
-        elif self.view.state == "waiting" and not self.view.pending:
+        view, why = self.view, self._waits_for()
+        if view.state == "waiting" and view.reason != why:
             await self.enter("active")
+        if view.state == "active" and why is not None:
+            await self.enter("waiting", why)
+        await self._hold_or_release(view.state == "waiting" and why == "storage")
+
+    def _waits_for(self) -> str | None:
+        if self.services.storage.is_full and self.end.exit is None:
+            return "storage"
+        return "permission" if self.view.pending else None
+
+    async def _hold_or_release(self, hold: bool) -> None:
+        """What an agent says while the disk is full waits in its pipes."""
+        attempt = self.living_attempt()
+        if hold and not attempt.held:
+            # Nor is anything confirmed that it is not heard to confirm.
+            self.turns.interrupt_due_s = None
+            await attempt.hold()
+        elif attempt.held and not hold:
+            await attempt.release()
+
+    def refused(self, error: OSError) -> None:
+        """The keeper's disk took something not. Raises DiskError where room would not help."""
+        self.services.storage.refused(error, f"what is told to {self.fixed.handle}")
+        if error.errno not in durable.NO_ROOM:
+            raise durable.DiskError(error.errno, error.strerror)
 
     async def _leave_other_session(self) -> None:
         """An agent that is not in the session that it was to resume is not gone on with."""
@@ -284,50 +324,14 @@ class Run:
 
     # --- answers, cancels, deadlines ---
 
-    async def stop(self, reason: str, by: Mapping[str, Any] | None = None) -> None:
+    async def stop(
+        self, reason: str, by: Mapping[str, Any] | None = None, told: Sequence[Entry] = ()
+    ) -> None:
         """Bring the run to its end now, whatever its agent is at."""
-        await self.enter("stopping", reason, by)
+        await self.enter("stopping", reason, by, told=told)
         if self.attempt is not None:
             await self.climb()
 
     async def climb(self) -> None:
         """Do the next thing that may end the agent."""
         await self.ladder.climb(self.living_attempt(), self.view)
-
-    def _deadlines(self) -> list[deadlines.Deadline]:
-        attempt = self.attempt
-        return deadlines.pending(
-            deadlines.Facts(
-                self.view.state,
-                self.fixed.wall.due_boottime_s(self.boot),
-                self.questions.due_s,
-                attempt.timers_due_s if attempt is not None and self.end.exit is None else {},
-                self.ladder.due_s,
-                self.turns.interrupt_due_s,
-                self.turns.parked_due_s,
-            )
-        )
-
-    async def _expire_due(self) -> None:
-        if self.attempt is not None and self.attempt.behind:
-            return
-        for deadline in self._deadlines():
-            if deadline.due_s > boottime_s():
-                return
-            await self._expire(deadline)
-
-    async def _expire(self, deadline: deadlines.Deadline) -> None:
-        match deadline.which:
-            case "timer":
-                await self.living_attempt().expire(deadline.key)
-            case "ladder":
-                await self.climb()
-            case "permission":
-                await self.questions.expire(deadline.key)
-            case "interrupt":
-                await self.turns.unconfirmed()
-            case "parked":
-                await self.turns.parked_too_long()
-            case "wall" if self.view.state not in ("stopping", "ended"):
-                await self.record([Entry(v.DEADLINE_EXPIRED, {"which": "wall"})])
-                await self.stop("wall")

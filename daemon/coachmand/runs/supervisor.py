@@ -1,5 +1,6 @@
 """All living runs of a daemon: started, found again after a crash, carried to their ends."""
 
+import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -11,26 +12,29 @@ import trio
 from .. import durable
 from ..evidence.ids import is_run_id
 from ..evidence.rundir import RunDirectory
-from ..journal import vocabulary as v
-from ..journal.lines import Entry
 from ..journal.log import Journal, read_file
 from ..redaction import Redactor
 from . import inbox
 from .acceptance import Acceptance
-from .keepers import KeeperError, end_keeper
+from .cleanup import Cleanup
+from .clock import asleep_s
 from .prepare import secret_names
 from .record import Record
 from .replay import fold, latest_checkpoint
 from .request import StartRequest
+from .rescue import Rescue
 from .resumption import ResumeRequest
+from .retention import Retention
 from .run import Run
 from .services import Services
 from .tasks import TaskStore
+from .timing import SLEPT_AT_LEAST_S
 from .view import View
 
 log = structlog.get_logger("supervisor")
 RECOVERIES_AT_ONCE = 16
 LOOK_AGAIN_S = 1.0
+ASLEEP_EVERY_S = 5.0
 CHECKPOINT_LIMIT_S = 5.0
 
 
@@ -45,8 +49,14 @@ class Supervisor:
         self._lot = trio.lowlevel.ParkingLot()
         self._nursery = nursery
         self._holders: dict[tuple[str, str], str] = {}
+        # Tasks in which no run may begin just now.
+        self.cleaning: set[tuple[str, str]] = set()
+        self.cleanup = Cleanup(self)
+        self.retention = Retention(services, self.tasks, self.cleanup)
         self.acceptance = Acceptance(self, self._open_journal, self._begin)
+        self._rescue = Rescue(self)
         services.on_change = self._changed
+        services.storage.on_change = self._storage_changed
 
     def __repr__(self) -> str:
         return f"<Supervisor of {len(self.runs)} runs, {self.services.admission!r}>"
@@ -54,6 +64,12 @@ class Supervisor:
     def _changed(self) -> None:
         self.changes += 1
         self._lot.unpark_all()
+
+    def _storage_changed(self) -> None:
+        self.services.admission.pause(not self.services.storage.ok)
+        for run in list(self.runs.values()):
+            run.post(inbox.StorageChanged())
+        self._changed()
 
     async def wait_for_change(self, seen: int) -> None:
         """Sleep until some run changed since ``changes`` was ``seen``."""
@@ -86,13 +102,13 @@ class Supervisor:
         adapter = self.services.adapters[record.adapter]
         secrets = [environment[name] for name in secret_names(adapter, environment)]
         path = RunDirectory(self.services.state.run(record.run)).journal
-        return Journal(path, record.run, Redactor(secrets))
+        return Journal(path, record.run, Redactor(secrets), self.services.storage.write)
 
     def _begin(
         self, record: Record, journal: Journal, view: View, environment: Mapping[str, str]
     ) -> None:
         directory = RunDirectory(self.services.state.run(record.run))
-        self._carry(Run(record, directory, journal, view, self.services, environment))
+        self.carry(Run(record, directory, journal, view, self.services, environment))
 
     # --- leaving ---
 
@@ -103,7 +119,7 @@ class Supervisor:
             if by is not None:
                 for run in list(self.runs.values()):
                     run.post(inbox.CancelAsked(by, inbox.Reply()))
-            while (self.runs if by else self._has_turns()) and self.services.storage.ok:
+            while (self.runs if by else self._has_turns()) and not self.services.storage.degraded:
                 with trio.move_on_after(LOOK_AGAIN_S):
                     await self.wait_for_change(self.changes)
         except trio.Cancelled:
@@ -136,38 +152,55 @@ class Supervisor:
         async with trio.open_nursery() as nursery:
             for name in markers:
                 nursery.start_soon(self._recover, name, limiter)
+        self._nursery.start_soon(self.retention.keep, self.runs)
+        self._nursery.start_soon(self._watch_sleep)
+
+    async def _watch_sleep(self) -> None:
+        """Timers stand still while the machine sleeps: wake every run once it has."""
+        before_s = asleep_s()
+        while True:
+            await trio.sleep(ASLEEP_EVERY_S)
+            if asleep_s() - before_s >= SLEPT_AT_LEAST_S:
+                before_s = asleep_s()
+                for run in list(self.runs.values()):
+                    run.post(inbox.Slept())
 
     async def _recover(self, name: str, limiter: trio.CapacityLimiter) -> None:
         async with limiter:
             try:
-                run = await trio.to_thread.run_sync(self._read, name)
+                run = await trio.to_thread.run_sync(self.read, name)
+            except durable.FullError:
+                # Nothing of it was changed: it is read once there is room.
+                self.services.storage.fill(f"the record of {name}")
+                self._nursery.start_soon(self._recover_later, name)
             except Exception as error:
                 # Kept as it is for a person to look at; the others go on.
                 log.error("run_unreadable", run=name, exc_info=error)
-                return
-            if run is None:
-                return
-            members = {
+            else:
+                self._recovered(run)
+
+    async def _recover_later(self, name: str) -> None:
+        self._recovered(await self.services.storage.write(self.read, name))
+
+    def _recovered(self, run: Run | None) -> None:
+        if run is not None:
+            run.found = {
                 "state": run.view.state,
                 "resumed_after": run.view.seq,
                 "cut_bytes": run.journal.cut_bytes,
                 "generation": self.services.generation,
             }
-            try:
-                if run.view.state != "ended":
-                    await run.record([Entry(v.RUN_RECOVERED, members)])
-            except durable.DiskError as error:
-                # As when a living run's journal is refused: its agent goes on in its keeper.
-                self.services.storage.degrade(error, f"the journal of {run.fixed.handle}")
-                run.let_go()
-                return
-            self._carry(run)
+            self.carry(run)
 
-    def _read(self, name: str, *, broken: bool = False) -> Run | None:
-        """A run as its files tell it; None for a marker whose run never came to be. Blocks."""
+    def read(self, name: str, broken: str | None = None) -> Run | None:
+        """A run as its files tell it; None for a marker whose run never came to be. Blocks.
+
+        ``broken`` says why it is only to be ended.
+        """
         state = self.services.state
         directory = RunDirectory(state.run(name))
         if not directory.path.exists():
+            shutil.rmtree(directory.building.path, ignore_errors=True)
             durable.remove(state.live / name)
             return None
         record = Record.of_json(directory.read_request())
@@ -180,7 +213,8 @@ class Supervisor:
 
     # --- carrying ---
 
-    def _carry(self, run: Run) -> None:
+    def carry(self, run: Run) -> None:
+        """Let a run live until it has ended."""
         self.runs[run.fixed.run] = run
         self.hold(run.fixed)
         self._nursery.start_soon(self._live, run)
@@ -189,54 +223,18 @@ class Supervisor:
         try:
             await run.live()
         except Exception as error:
-            if (refused := _disk_error(error)) is not None:
-                # The agent goes on in its keeper; a later daemon takes the run up again.
-                self.services.storage.degrade(refused, f"the journal of {run.fixed.handle}")
-                await self._close(run)
-                self.runs.pop(run.fixed.run, None)
-                self._changed()
-                return
-            log.error("run_failed", run=run.fixed.run, again=not run.broken, exc_info=error)
-            await self._again(run)
+            await self._rescue.fell(run, error)
         else:
-            await self._let_go(run)
+            await self.let_go(run)
 
-    async def _again(self, run: Run) -> None:
-        """Something unexpected: take the run up once more from its log, then end it."""
-        await self._close(run)
-        tried = run.taken_up_again
-        if run.broken:
-            await self._end_agent(run)
-            await self._let_go(run)
-            return
-        try:
-            found = await trio.to_thread.run_sync(lambda: self._read(run.fixed.run, broken=tried))
-        except Exception as error:
-            # Kept as it is for a person to look at; the others go on.
-            log.error("run_unreadable", run=run.fixed.run, exc_info=error)
-            found = None
-        if found is None:
-            await self._end_agent(run)
-            await self._let_go(run)
-        else:
-            found.environment = run.environment
-            found.taken_up_again = True
-            self._carry(found)
-
-    async def _end_agent(self, run: Run) -> None:
-        """Nobody carries the run any more: its agent must not go on unwatched."""
-        path = run.directory.attempt(run.view.attempt)
-        try:
-            await trio.to_thread.run_sync(end_keeper, path)
-        except (KeeperError, OSError) as error:
-            log.error("orphans_live", run=run.fixed.run, error=str(error))
-
-    async def _close(self, run: Run) -> None:
+    async def close(self, run: Run) -> None:
+        """Close what is open of a run; an agent that lives goes on in its keeper."""
         for starting in run.let_go():
             await starting.abandon()
 
-    async def _let_go(self, run: Run) -> None:
-        await self._close(run)
+    async def let_go(self, run: Run) -> None:
+        """Nobody carries the run any more."""
+        await self.close(run)
         self.runs.pop(run.fixed.run, None)
         self.release(run.fixed)
         self.services.admission.leave(run.fixed.run)
@@ -266,10 +264,3 @@ class Supervisor:
 
 def _names(path: Path) -> list[str]:
     return sorted(entry.name for entry in path.iterdir() if is_run_id(entry.name))
-
-
-def _disk_error(error: BaseException) -> durable.DiskError | None:
-    """The refusal of the disk in what a run raised, if that is what it was."""
-    if isinstance(error, BaseExceptionGroup):
-        return next((e for inner in error.exceptions if (e := _disk_error(inner))), None)
-    return error if isinstance(error, durable.DiskError) else None

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from .. import durable
 from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..rpc.errors import RpcError
 from . import inbox, ladder
-from .clock import Moment, boottime_s
+from .clock import Moment, boottime_s, stamp
 from .conclusion import Product, record_tree
 from .members import Queued
 from .view import View
@@ -57,6 +58,7 @@ class Turns:
             asked.reply.give(self._told_before(view.prompt_keys[asked.key]))
             return
         self._check(view, "prompt")
+        self._run.services.storage.check("prompt")
         self._check_takes_prompts("prompt")
         ahead, turn = len(view.queue) + view.turn_runs, view.turn + len(view.queue) + 1
         if len(view.queue) >= MAX_QUEUED:
@@ -160,7 +162,12 @@ class Turns:
     async def _write(self, prompt: str) -> Queued:
         run = self._run
         number = run.view.prompts + 1
-        await trio.to_thread.run_sync(run.directory.write_prompt, number, prompt)
+        try:
+            await trio.to_thread.run_sync(run.directory.write_prompt, number, prompt)
+        except durable.FullError:
+            run.services.storage.fill("a prompt")
+            run.services.storage.check("prompt")
+            raise
         title = prompt.strip().split("\n", 1)[0][:MAX_TITLE_CHARACTERS]
         return Queued(number, run.journal.redactor.mask_text(title))
 
@@ -231,7 +238,7 @@ class Turns:
         text = await trio.to_thread.run_sync(run.directory.read_prompt, queued.number)
         turn = view.turn + 1
         payload = {"prompt_turn": turn, "prompt": queued.number}
-        companions = [started(turn, queued)]
+        companions = [started(run.boot, turn, queued)]
         if view.told_start:
             await run.living_attempt().tell("prompt", payload, companions=companions, prompt=text)
         else:
@@ -283,10 +290,11 @@ class Turns:
         return [_dropped(q, "run_ended") for q in self._run.view.queue if q.number > 1]
 
 
-def started(turn: int, queued: Queued) -> Entry:
+def started(boot: str, turn: int, queued: Queued) -> Entry:
     """The line that a turn begins with."""
     title = {"title": queued.title} if queued.title else {}
-    return Entry(v.TURN_STARTED, {"turn": turn, "prompt": queued.number, **title})
+    when = {"clock": stamp(boot)}
+    return Entry(v.TURN_STARTED, {"turn": turn, "prompt": queued.number, **title, **when})
 
 
 def over(handle: str, verb: str, state: str) -> RpcError:

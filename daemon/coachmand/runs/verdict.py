@@ -6,15 +6,24 @@ from typing import Any
 from attrs import frozen
 
 STDERR_CHARACTERS = 400
+# The deadlines that end a run, and how that reads.
+TIMES = {
+    "wall": "the run's time (wall) was over",
+    "work": "the time that its agent may be busy (work) was over",
+    "turn": "the turn's time (turn) was over",
+    "stall": "the agent said nothing for too long (stall)",
+    "queue": "no place was free in time (queue)",
+}
 
 
 @frozen
 class Facts:
     """What is known when nothing of the run lives any more. Of several turns the last one counts.
 
-    ``ended_by``: agent, cancel, interrupt, wall, keeper_lost, replay_diverged, internal_error or
-    start_failed. ``stop_reason`` is the agent's own terminal record, None where it never gave one;
-    ``interrupted``: that turn was told to end. ``session_wanted`` was to be taken up again.
+    ``ended_by``: agent, cancel, interrupt, one of `TIMES`, keeper_lost, replay_diverged,
+    internal_error or start_failed. ``stop_reason`` is the agent's own terminal record, None where
+    it never gave one; ``interrupted``: that turn was told to end. ``session_wanted`` was to be
+    taken up again.
     """
 
     ended_by: str
@@ -69,7 +78,7 @@ def _died(facts: Facts) -> Verdict:
 
 def _timed_out(facts: Facts) -> Verdict:
     silent = "" if facts.has_answered else "; the agent never answered its prompt"
-    return Verdict("timed_out", "wall", f"the run's time (wall) was over{silent}")
+    return Verdict("timed_out", facts.ended_by, f"{TIMES[facts.ended_by]}{silent}")
 
 
 def _start_failed(facts: Facts) -> Verdict:
@@ -97,6 +106,14 @@ RULES: tuple[Rule, ...] = (
         _always("lost", "keeper_lost", "the keeper of this run was killed, and its agent with it"),
     ),
     (
+        lambda f: f.ended_by == "storage_failed",
+        _always(
+            "lost",
+            "storage_failed",
+            "the disk failed under this run, so that nobody can say how it ended",
+        ),
+    ),
+    (
         lambda f: f.ended_by == "replay_diverged",
         _always("lost", "replay_diverged", "the agent's dialogue could not be reconstructed"),
     ),
@@ -115,7 +132,7 @@ RULES: tuple[Rule, ...] = (
             "the agent did not end its turn when it was told to, and was ended itself",
         ),
     ),
-    (lambda f: f.ended_by == "wall", _timed_out),
+    (lambda f: f.ended_by in TIMES, _timed_out),
     (lambda f: f.stop_reason is None, _died),
     (lambda f: f.stop_reason == "error", _agent_error),
     (lambda f: f.stop_reason == "refusal", _always("refused", "refusal", "the model refused")),

@@ -13,6 +13,7 @@ from typing import Any
 import cattrs
 from attrs import define, field
 
+from .clock import Stopwatch
 from .folding import READERS
 from .members import Permission, Queued, Site
 
@@ -50,6 +51,11 @@ class View:
     unsent: int = 0
     closing: bool = False
     parked_until: dict[str, Any] | None = None
+    working: Stopwatch = field(factory=Stopwatch)
+    in_turn: Stopwatch = field(factory=Stopwatch)
+    asleep: dict[str, Any] | None = None
+    warned: list[str] = field(factory=list)
+    open_tools: list[str] = field(factory=list)
     session: str | None = None
     agent_version: str | None = None
     site: Site = field(factory=Site)
@@ -57,7 +63,6 @@ class View:
     inputs: list[dict[str, Any]] = field(factory=list)
     told_start: bool = False
     cancel_told: bool = False
-    expired: str | None = None
     stdin_closed: bool = False
     finished: bool = False
     pending: dict[str, Permission] = field(factory=dict)
@@ -108,6 +113,9 @@ class View:
         self.last_ms = event["ts"]
         if "n" in event:
             self.n = event["n"]
+            if self.warned:
+                # Silence is over; should it come again, it is warned of again.
+                self.warned = [name for name in self.warned if name != "stall"]
             self.first_event_ms = self.first_event_ms or event["ts"]
         if (reader := READERS.get(event["type"])) is not None:
             reader(self, event)

@@ -77,6 +77,12 @@ export type By = {
   "user"?: string;
 };
 
+/** What a run took on disk when it ended: all of its directory, and of that the raw logs. */
+export type Bytes = {
+  "all": number;
+  "logs": number;
+};
+
 /** One entry for each run that was named. */
 export type Cancelled = {
   "runs": Array<CancelledRun>;
@@ -102,6 +108,52 @@ export type Changes = {
   "added": number;
   "files": number;
   "removed": number;
+};
+
+/** An ended run that was chosen; `log_bytes` is what its raw logs took. */
+export type CleanedRun = {
+  "ended_at": number;
+  "handle": string;
+  "log_bytes": number;
+  "outcome": string;
+  "run": string;
+};
+
+/** What became of a task's worktree, its agents' homes and the raw logs of `runs`.
+ *
+ * `state` is of worktree and homes: "removed", "kept" for the reason `why`, "gone" since
+ * an earlier time, None where they were not asked about. `commit` holds what the worktree
+ * held. `differs` says what no run had recorded; the ref `salvage` keeps that. The files
+ * counted as ignored go for good. */
+export type CleanedTask = {
+  "bytes": number;
+  "commit": string | null;
+  "differs": Array<string>;
+  "hint": string | null;
+  "home_bytes": number;
+  "ignored_bytes": number;
+  "ignored_files": number;
+  "log_bytes": number;
+  "repo": string;
+  "runs": Array<CleanedRun>;
+  "salvage": string | null;
+  "state": "gone" | "kept" | "removed" | null;
+  "task": string;
+  "toplevel": string | null;
+  "why": string | null;
+  "worktree": string | null;
+  "worktree_bytes": number;
+};
+
+/** What was removed, or with `dry_run` what would be, and how many `bytes` that gives back.
+ *
+ * `findings` belong to no record: nothing removes them by itself. */
+export type Cleanup = {
+  "bytes": number;
+  "dry_run": boolean;
+  "findings": Array<Finding>;
+  "tasks": Array<CleanedTask>;
+  "truncated": boolean;
 };
 
 /** Who the client says it is: shown to others as the one who answered. */
@@ -157,6 +209,7 @@ export type DaemonStatus = {
   "boundary": BoundaryStatus;
   "build": string;
   "capacity": Capacity;
+  "findings": Array<Finding>;
   "instance": string;
   "pid": number;
   "runs": Record<string, number>;
@@ -214,7 +267,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventDeadlineExpired | EventError | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -424,6 +477,23 @@ export type EventDeadlineExpired = {
   "which": string;
 };
 
+/** A deadline is near: `left_s` are left until `deadline`. */
+export type EventDeadlineWarned = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "deadline.warned";
+  "deadline": number;
+  "left_s": number;
+  "request"?: string;
+  "which": string;
+};
+
 /** What went wrong, in words; agents may add a code and data of their own. */
 export type EventError = {
   "attempt"?: number;
@@ -438,6 +508,21 @@ export type EventError = {
   "code"?: unknown;
   "data"?: unknown;
   "message": string;
+};
+
+/** The machine slept for so long, which counts neither as work nor as silence. */
+export type EventHostSuspended = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "host.suspended";
+  "clock": Record<string, unknown>;
+  "seconds": number;
 };
 
 /** The agent asks; `deadline` is when it is denied, where somebody is waited for. */
@@ -609,6 +694,7 @@ export type EventRunState = {
   "turn"?: number;
   "type": "run.state";
   "by"?: By;
+  "clock"?: Record<string, unknown>;
   "error"?: string;
   "from": string;
   "reason": string | null;
@@ -716,6 +802,7 @@ export type EventTurnStarted = {
   "ts": number;
   "turn"?: number;
   "type": "turn.started";
+  "clock"?: Record<string, unknown>;
   "prompt"?: number;
   "title"?: string;
 };
@@ -796,6 +883,20 @@ export type FileChange = {
   "path": string;
   "removed": number;
   "status": string;
+};
+
+/** Something that belongs to no record: a keeper, worktree, home or run, and what to do. */
+export type Finding = {
+  "kind": string;
+  "path": string;
+  "remedy": string;
+  "why": string;
+};
+
+/** Since when a run's raw logs, and its task's worktree with the agents' homes, are gone. */
+export type GoneSince = {
+  "logs_at": number | null;
+  "worktree_at": number | null;
 };
 
 /** `turn` is told to end, None where none runs; `prompt` is the number of the next one. */
@@ -903,6 +1004,12 @@ export type Prompted = {
   "waits_for": "place" | "turn" | null;
 };
 
+/** How many runs the index holds now, and those that it had to leave out in part or whole. */
+export type Reindexed = {
+  "runs": number;
+  "unreadable": Array<UnreadableRun>;
+};
+
 /** How a request was settled and by whom; `resolved`: everybody was told. */
 export type Resolution = {
   "by": Record<string, unknown> | null;
@@ -912,6 +1019,12 @@ export type Resolution = {
   "resolved": boolean;
 };
 
+/** Whether `run.resume` could go on in a run's session; where not, why. */
+export type Resumable = {
+  "ok": boolean;
+  "why": string | null;
+};
+
 /** Everything about one run.
  *
  * `request` is what was recorded before it began, `prompt` the beginning of its text. */
@@ -919,7 +1032,9 @@ export type RunDetails = {
   "agent": string;
   "attempts": number;
   "attention": Attention | null;
+  "bytes"?: number;
   "changes": Changes | null;
+  "cleaned"?: boolean;
   "cost_usd": number | null;
   "created_at": number;
   "deadlines": Record<string, number>;
@@ -933,6 +1048,7 @@ export type RunDetails = {
   "labels": Record<string, string>;
   "last_event_at": number;
   "last_seq": number;
+  "log_bytes"?: number;
   "model": string | null;
   "network": string;
   "now": string | null;
@@ -946,6 +1062,7 @@ export type RunDetails = {
   "repo": string;
   "request": Record<string, unknown>;
   "result": RunResult | null;
+  "resumable": Resumable | null;
   "resumed_from": string | null;
   "run": string;
   "session": string | null;
@@ -979,8 +1096,10 @@ export type RunResult = {
   "artifacts"?: Array<Artifact>;
   "attempts"?: number;
   "base"?: string;
+  "bytes"?: Bytes;
   "changed_files"?: Array<FileChange>;
   "changes"?: Changes;
+  "cleaned"?: GoneSince;
   "commits"?: Commits;
   "cost"?: Cost | null;
   "durations"?: Record<string, number | null>;
@@ -1004,6 +1123,7 @@ export type RunResult = {
   "permissions_decided"?: Record<string, number>;
   "policy_digest"?: string;
   "profile"?: string;
+  "resumable"?: Resumable;
   "resumed_from"?: string | null;
   "run": string;
   "session"?: string | null;
@@ -1043,7 +1163,9 @@ export type RunStarted = {
 export type RunSummary = {
   "agent": string;
   "attention": Attention | null;
+  "bytes"?: number;
   "changes": Changes | null;
+  "cleaned"?: boolean;
   "cost_usd": number | null;
   "created_at": number;
   "dir": string;
@@ -1055,6 +1177,7 @@ export type RunSummary = {
   "labels": Record<string, string>;
   "last_event_at": number;
   "last_seq": number;
+  "log_bytes"?: number;
   "model": string | null;
   "network": string;
   "now": string | null;
@@ -1082,8 +1205,11 @@ export type ServerInfo = {
   "version": string;
 };
 
-/** `state` is ok or degraded; degraded, no run is started and `reason` says why. */
+/** `state` is ok or degraded; degraded, no run is started and `reason` says why.
+ *
+ * Nor is one with less than `floor_bytes` free. */
 export type StorageStatus = {
+  "floor_bytes": number;
   "free_bytes": number;
   "reason": string | null;
   "state": string;
@@ -1114,11 +1240,24 @@ export type TaskPage = {
   "tasks": Array<Task>;
 };
 
-/** Limits of this run in seconds; those of the configuration where left out. */
+/** Limits of this run in seconds; those of the configuration where left out.
+ *
+ * `wall` is for all of it, `work` for what its agent is busy, `turn` for each turn,
+ * `stall` for the agent's silence, `queue` for the time until it begins. */
 export type Timeouts = {
   "wall_s"?: number | null;
+  "work_s"?: number | null;
+  "stall_s"?: number | null;
+  "turn_s"?: number | null;
+  "queue_s"?: number | null;
   "permission_s"?: number | null;
   "parked_s"?: number | null;
+};
+
+/** A run with something that cannot be read. */
+export type UnreadableRun = {
+  "run": string;
+  "why": string;
 };
 
 /** `ended` is false where there was none of that name (any more). */
@@ -1170,6 +1309,21 @@ export interface Methods {
     };
     result: AgentPage;
   };
+  /** Remove what ended runs left and is kept elsewhere, or tell what could go. */
+  "daemon.cleanup": {
+    params: {
+      "runs"?: Array<string>;
+      "tasks"?: Array<string>;
+      "older_than_s"?: number | null;
+      "larger_than"?: number | null;
+      "outcome"?: Array<string>;
+      "all"?: boolean;
+      "only"?: "logs" | "worktrees" | null;
+      "dry_run"?: boolean;
+      "dir"?: string | null;
+    };
+    result: Cleanup;
+  };
   /** Agree on an API version. */
   "daemon.hello": {
     params: {
@@ -1182,6 +1336,11 @@ export interface Methods {
   "daemon.ping": {
     params: Record<string, never>;
     result: Nothing;
+  };
+  /** Make the index of ended runs anew from their directories. */
+  "daemon.reindex": {
+    params: Record<string, never>;
+    result: Reindexed;
   };
   /** Come back as the build on disk, in place: connections wait, none is refused. */
   "daemon.restart": {
