@@ -21,11 +21,13 @@ from .wire import EXIT_NO_DAEMON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from io import FileIO
     from typing import Any
 
 READY_TIMEOUT_S = 15.0
+# Reading a hundred thousand results takes its time.
+PROGRAM_TIMEOUT_S = 900.0
 LOG_NAME = "daemon.log"
 _POLL_S = 0.05
 _MAX_READY_BYTES = 64 * 1024
@@ -92,7 +94,43 @@ def check_daemon(
 
     Raises CoachmanError with the daemon's own words where it could not.
     """
-    argv = [*(command or (sys.executable, "-I", "-m", "coachmand")), "--check"]
+    code, words = _run_program(env, "--check", command, timeout_s, _unchecked)
+    if code == 0:
+        return
+    for word in reversed(words):
+        if refused := _error_in(word):
+            raise _refusal({"exit": code, **refused}, "nothing was stopped")
+    raise _unchecked(words[-1] if words else "it gave no reason")
+
+
+def ask_program(env: "Mapping[str, str]", option: str, what: str) -> "dict[str, Any]":
+    """Run the daemon's program for one thing only, while no daemon runs; what it says of it.
+
+    Raises CoachmanError with its own words where it could not.
+    """
+
+    def failed(cause: str) -> CoachmanError:
+        return CoachmanError(f"cannot {what}: {cause}")
+
+    code, words = _run_program(env, option, None, PROGRAM_TIMEOUT_S, failed)
+    for word in reversed(words):
+        if refused := _error_in(word):
+            raise _refusal({"exit": code, **refused}, "nothing was changed")
+        if code == 0 and word.startswith('{"runs"'):
+            said: dict[str, Any] = json.loads(word)
+            return said
+    raise failed(words[-1] if words else "it gave no reason")
+
+
+def _run_program(
+    env: "Mapping[str, str]",
+    option: str,
+    command: "Sequence[str] | None",
+    timeout_s: float,
+    failed: "Callable[[str], CoachmanError]",
+) -> tuple[int, list[str]]:
+    """The daemon's program with one option, to its end: its exit code and all it printed."""
+    argv = [*(command or (sys.executable, "-I", "-m", "coachmand")), option]
     read_end, write_end = os.pipe()
     with open(read_end, "rb", buffering=0) as said:
         try:
@@ -107,17 +145,11 @@ def check_daemon(
                 ],
             )
         except OSError as error:
-            raise _unchecked(str(error)) from None
+            raise failed(str(error)) from None
         finally:
             os.close(write_end)
         words = _all_of(said, pid, time.monotonic() + timeout_s)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code == 0:
-        return
-    for word in reversed(words):
-        if refused := _error_in(word):
-            raise _refusal({"exit": code, **refused}, "nothing was stopped")
-    raise _unchecked(words[-1] if words else "it gave no reason")
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), words
 
 
 def _all_of(said: "FileIO", pid: int, deadline: float) -> list[str]:

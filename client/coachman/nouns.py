@@ -71,6 +71,40 @@ class DaemonMethods(Noun):
         answer: results.DaemonRestarting = self._caller.call("daemon.restart", {"mode": mode})
         return answer
 
+    def cleanup(  # noqa: PLR0913 - the method's selectors, each by keyword
+        self,
+        runs: "Sequence[str] | None" = None,
+        *,
+        tasks: "Sequence[str] | None" = None,
+        older_than_s: float | None = None,
+        larger_than: int | None = None,
+        outcome: "Sequence[str] | None" = None,
+        all: bool | None = None,
+        only: str | None = None,
+        dry_run: bool | None = None,
+        dir: str | None = None,
+        timeout_s: float | None = None,
+    ) -> "results.Cleanup":
+        """Remove what ended runs left; without a selector only tell what could go."""
+        params = _given(
+            runs=runs,
+            tasks=tasks,
+            older_than_s=older_than_s,
+            larger_than=larger_than,
+            outcome=outcome,
+            all=all,
+            only=only,
+            dry_run=dry_run,
+            dir=dir,
+        )
+        answer: results.Cleanup = self._caller.call("daemon.cleanup", params, timeout_s=timeout_s)
+        return answer
+
+    def reindex(self, *, timeout_s: float | None = None) -> "results.Reindexed":
+        """Make the index of ended runs anew from their directories."""
+        answer: results.Reindexed = self._caller.call("daemon.reindex", timeout_s=timeout_s)
+        return answer
+
 
 class AgentMethods(Noun):
     """The agents that can be run."""

@@ -13,6 +13,7 @@ from .records import (
     Artifact,
     Attention,
     BoundaryStatus,
+    Bytes,
     Capacity,
     Changes,
     Commits,
@@ -21,8 +22,11 @@ from .records import (
     Exit,
     Failure,
     FileChange,
+    Finding,
+    GoneSince,
     Option,
     Resolution,
+    Resumable,
     ServerInfo,
     StorageStatus,
     WaitingPrompt,
@@ -110,6 +114,9 @@ class RunSummary(TypedDict):
     effort: str | None
     last_seq: int
     last_event_at: int
+    bytes: NotRequired[int]
+    log_bytes: NotRequired[int]
+    cleaned: NotRequired[bool]
 
 
 class RunPage(TypedDict):
@@ -170,6 +177,9 @@ class RunResult(TypedDict, total=False):
     base: str
     policy_digest: str
     warnings: list[str]
+    bytes: Bytes
+    cleaned: GoneSince
+    resumable: Resumable
     summary: RunSummary
 
 
@@ -190,6 +200,7 @@ class RunDetails(RunSummary):
     deadlines: dict[str, int]
     usage: dict[str, int] | None
     result: RunResult | None
+    resumable: Resumable | None
 
 
 class Diff(TypedDict):
@@ -373,6 +384,72 @@ class DaemonStatus(TypedDict):
     capacity: Capacity
     storage: StorageStatus
     boundary: BoundaryStatus
+    findings: list[Finding]
+
+
+class CleanedRun(TypedDict):
+    """An ended run that was chosen; ``log_bytes`` is what its raw logs took."""
+
+    run: str
+    handle: str
+    outcome: str
+    ended_at: int
+    log_bytes: int
+
+
+class CleanedTask(TypedDict):
+    """What became of a task's worktree, its agents' homes and the raw logs of ``runs``.
+
+    ``state`` is of worktree and homes: "removed", "kept" for the reason ``why``, "gone" since
+    an earlier time, None where they were not asked about. ``commit`` holds what the worktree
+    held. ``differs`` says what no run had recorded; the ref ``salvage`` keeps that. The files
+    counted as ignored go for good.
+    """
+
+    task: str
+    repo: str
+    toplevel: str | None
+    worktree: str | None
+    state: Literal["removed", "kept", "gone"] | None
+    why: str | None
+    hint: str | None
+    bytes: int
+    worktree_bytes: int
+    home_bytes: int
+    log_bytes: int
+    ignored_files: int
+    ignored_bytes: int
+    differs: list[str]
+    commit: str | None
+    salvage: str | None
+    runs: list[CleanedRun]
+
+
+class Cleanup(TypedDict):
+    """What was removed, or with ``dry_run`` what would be, and how many ``bytes`` that gives back.
+
+    ``findings`` belong to no record: nothing removes them by itself.
+    """
+
+    dry_run: bool
+    bytes: int
+    tasks: list[CleanedTask]
+    truncated: bool
+    findings: list[Finding]
+
+
+class UnreadableRun(TypedDict):
+    """A run with something that cannot be read."""
+
+    run: str
+    why: str
+
+
+class Reindexed(TypedDict):
+    """How many runs the index holds now, and those that it had to leave out in part or whole."""
+
+    runs: int
+    unreadable: list[UnreadableRun]
 
 
 class DaemonHello(TypedDict):

@@ -38,8 +38,8 @@ from . import durable, logs, report
 from .agents import adapters_of
 from .build import build_digest, installed_version
 from .config import Config, ConfigError, load
-from .evidence.index import Index
 from .evidence.state import StateDirectory
+from .indexing import open_index, reindex
 from .methods import build_registry
 from .methods.context import Context, Daemon
 from .repos.pool import GitWorkers
@@ -85,6 +85,9 @@ def run_daemon(argv: list[str]) -> int:
             _configuration(env)
             return EXIT_OK
         with _state(env, options.lock_fd) as (config, state, lock):
+            if options.reindex:
+                _tell(sys.stdout.fileno(), reindex(state))
+                return EXIT_OK
             listener = trio.run(_serve, config, state, env, service, options)
             if listener is not None:
                 _come_back(listener, lock, service)
@@ -97,7 +100,8 @@ def run_daemon(argv: list[str]) -> int:
             "exit": error.exit_code,
         }
         service.tell(STATUS=str(error))
-        _tell(sys.stdout.fileno() if options.check else options.ready_fd, {"error": failure})
+        asked = options.check or options.reindex
+        _tell(sys.stdout.fileno() if asked else options.ready_fd, {"error": failure})
         return error.exit_code
     return EXIT_OK
 
@@ -115,6 +119,9 @@ def _options(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--ready-fd", type=int, help="a descriptor to tell readiness on")
     parser.add_argument(
         "--check", action="store_true", help="only read the configuration: 0, or 78 and why"
+    )
+    parser.add_argument(
+        "--reindex", action="store_true", help="only make the index of runs anew, and tell of it"
     )
     parser.add_argument("--version", action="version", version=installed_version())
     # What a daemon that re-executes itself leaves open for its successor.
@@ -253,13 +260,10 @@ async def _detach_on_signal(leaving: Leaving) -> None:
 def _services(
     config: Config, state: StateDirectory, env: dict[str, str], workers: GitWorkers
 ) -> Services:
-    index = Index(state.index)
-    if index.is_new:
-        index.rebuild(state.runs)
     return Services(
         state=state,
         config=config,
-        index=index,
+        index=open_index(state),
         workers=workers,
         adapters=adapters_of(config),
         boundary=_boundary(env),

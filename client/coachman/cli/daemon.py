@@ -1,4 +1,4 @@
-"""``coachman daemon``: start, stop, restart, logs, install, uninstall."""
+"""``coachman daemon``: start, stop, restart, logs, reindex, install, uninstall."""
 
 import os
 import time
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 MODES = ("detach", "drain", "stop")
 COMMAND = Command(
-    "daemon start|stop|restart|logs|install|uninstall [OPTIONS]",
+    "daemon start|stop|restart|logs|reindex|install|uninstall [OPTIONS]",
     "Start the daemon, stop it (its runs go on), let it come back as the build on disk, print the\n"
-    "end of its log, or make it a service of systemd's user manager.",
+    "end of its log, make the list of ended runs anew from their files, or make it a service of\n"
+    "systemd's user manager.",
     Option(
         "--mode",
         "stop: detach (default), drain (wait for turns) or stop (end runs)",
@@ -32,7 +33,7 @@ COMMAND = Command(
     Option("-n --lines", "logs: how many lines (default 200)", "N"),
     Option("--now", "install: listen now, not only from the next login on"),
     operands=(1, 1),
-    missing="say start, stop, restart, logs, install or uninstall",
+    missing="say start, stop, restart, logs, reindex, install or uninstall",
 )
 LEAVE_TIMEOUT_S = 30.0
 LOG_LINES = 200
@@ -55,6 +56,10 @@ def main(console: "Console", arguments: "Arguments") -> int:
             return _restart(console, mode)
         case "logs":
             return _logs(console, arguments.count("lines") or LOG_LINES)
+        case "reindex":
+            from .reindex import reindex
+
+            return reindex(console)
         case "install":
             from .units import install
 

@@ -7,12 +7,12 @@ from ..wire import EXIT_OK, OUTCOMES, RUN_STATES
 from .console import command
 from .durations import since_ms
 from .options import Command, Option
-from .render import RUN_COLUMNS, RUN_NUMBERS, joined, run_row, state_color, table
+from .render import RUN_COLUMNS, RUN_NUMBERS, joined, run_row, size, state_color, table
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from .console import Console
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 1000
 # Options that leave out no run.
-_ANY_PAGE = frozenset(("color", "socket", "directory", "no-input"))
+_ANY_PAGE = frozenset(("color", "socket", "directory", "no-input", "output"))
 COMMAND = Command(
     "list [OPTIONS]",
     "List the living runs and those of the last 12 hours, what needs attention first.\n"
@@ -42,6 +42,7 @@ COMMAND = Command(
     Option("--since", "only those created since: 30m ago, or a time", "TIME"),
     Option("--limit", "at most so many", "N"),
     Option("--cursor", "go on behind a page", "CURSOR"),
+    Option("-o --output", "wide: what each run takes on disk, too", "FORM", choices=("wide",)),
 )
 
 
@@ -86,6 +87,8 @@ def _page(console: "Console", filters: "dict[str, Any]") -> "Mapping[str, Any]":
 
 
 def _filters(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
+    if (form := arguments.text("output")) not in (None, "wide"):
+        raise UsageError(f"cannot list in the form {form!r}: choose wide")
     since = arguments.text("since")
     pairs = [word.partition("=") for word in arguments.texts("label")]
     labels = {key: value for key, _, value in pairs}
@@ -115,8 +118,13 @@ def _print(console: "Console", page: "Mapping[str, Any]", arguments: "Arguments"
     now_s = time.time()
     runs = sorted(page["runs"], key=lambda run: not run.get("attention"))
     if runs:
+        head: Sequence[str] = RUN_COLUMNS
         rows = [run_row(run, now_s) for run in runs]
-        padded = table(RUN_COLUMNS, rows, numbers=RUN_NUMBERS, width=console.width())
+        if arguments.text("output") == "wide":
+            head = (*head[:-1], "DISK", head[-1])
+            disk = (size(run.get("bytes")) for run in runs)
+            rows = [[*row[:-1], used, row[-1]] for row, used in zip(rows, disk, strict=True)]
+        padded = table(head, rows, numbers=RUN_NUMBERS | {"DISK"}, width=console.width())
         console.line(console.paint(joined(padded[0]), "bold"))
         for run, cells in zip(runs, padded[1:], strict=True):
             if (color := state_color(run)) is not None:

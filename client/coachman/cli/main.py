@@ -29,6 +29,7 @@ VERBS = {
     "wait": "wait until runs end or need you",
     "close": "end runs once they have nothing more to do",
     "cancel": "end runs now",
+    "cleanup": "remove what ended runs left, or tell what could go",
     "agents": "the agents that can be run",
     "profile": "what a run may touch: list, explain",
     "completion": "what makes your shell complete these",

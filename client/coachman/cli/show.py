@@ -10,6 +10,7 @@ from .render import (
     error_text,
     left_behind,
     question,
+    size,
     state,
     tokens,
 )
@@ -69,9 +70,28 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
         yield "", line
     yield "denied", denied(result).removesuffix(" denied")
     yield "session", _text(details.get("session"))
+    yield "resumable", _resumable(details.get("resumable"))
     yield "resumed from", _text((details.get("resumed_from") or "")[-5:])
     yield "worktree", _text(details.get("worktree"))
     yield "evidence", _text(details.get("evidence_dir"))
+    yield "on disk", _on_disk(details)
+
+
+def _resumable(found: "Any") -> str:
+    if not found:
+        return ""
+    return "yes" if found["ok"] else f"no: {visible(found['why'])}"
+
+
+def _on_disk(details: "RunDetails") -> str:
+    """What the run takes, and what of it is gone."""
+    if details.get("bytes") is None:
+        return ""
+    result: RunResult | dict[str, Any] = details.get("result") or {}
+    gone: dict[str, Any] = dict(result.get("cleaned") or {})
+    parts = {"raw logs": gone.get("logs_at"), "worktree and homes": gone.get("worktree_at")}
+    removed = [f"{part} removed {clock(at)}" for part, at in parts.items() if at]
+    return "; ".join([size(details["bytes"]), *removed])
 
 
 def _asked(details: "RunDetails") -> "Iterator[tuple[str, str]]":

@@ -40,8 +40,13 @@ def _lines(status: "DaemonStatus") -> "Iterator[str]":
     storage = status["storage"]
     reason = f": {visible(storage['reason'])}" if storage.get("reason") else ""
     free = f", {size(storage['free_bytes'])} free" if storage.get("free_bytes") else ""
+    if storage.get("free_bytes", 0) < storage.get("floor_bytes", 0):
+        free += f", less than the {size(storage['floor_bytes'])} that a run needs: coachman cleanup"
     yield f"  storage   {visible(storage['state'])}{reason}{free}"
     yield from _boundary(status)
+    for finding in status.get("findings") or ():
+        yield f"  finding   {visible(finding['kind'])} {visible(finding['path'])}:"
+        yield f"            {visible(finding['why'])}; {visible(finding['remedy'])}"
 
 
 def _boundary(status: "DaemonStatus") -> "Iterator[str]":

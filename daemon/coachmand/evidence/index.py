@@ -5,75 +5,123 @@ built again from them. Every call blocks and runs in a worker thread; one
 connection, used by one thread at a time.
 """
 
+import os
 import sqlite3
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from attrs import frozen
 
 from .ids import handle_of
 from .rundir import RunDirectory
+from .state import StateDirectory
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE runs (
   run TEXT PRIMARY KEY, handle TEXT NOT NULL, task TEXT NOT NULL, repo TEXT NOT NULL,
   agent TEXT NOT NULL, outcome TEXT NOT NULL, created_at INTEGER NOT NULL,
-  ended_at INTEGER NOT NULL,
+  ended_at INTEGER NOT NULL, log_bytes INTEGER NOT NULL, cleaned INTEGER NOT NULL,
   summary BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_handle ON runs (handle);
 CREATE INDEX runs_by_task ON runs (task, created_at);
 CREATE INDEX runs_by_repo ON runs (repo, created_at);
 CREATE INDEX runs_by_end ON runs (ended_at);
+CREATE INDEX runs_to_clean ON runs (repo, task, run, outcome, ended_at, log_bytes)
+  WHERE cleaned = 0;
 """
+INSERT = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?)"
 Summary = dict[str, Any]
+Row = tuple[Any, ...]
+
+
+@frozen
+class Leftover:
+    """A run that ended and of which something can go; ``log_bytes`` is what its raw logs take."""
+
+    repo: str
+    task: str
+    run: str
+    outcome: str
+    ended_at: int
+    log_bytes: int
+
+
+@frozen
+class Rebuilt:
+    """How many runs were found, and by name those with something that cannot be read, and why."""
+
+    runs: int
+    unreadable: Mapping[str, str]
 
 
 class Index:
     """Summaries of ended runs, newest first."""
 
     def __init__(self, path: Path) -> None:
+        """Open the index, or begin an empty one where it is missing, old or damaged."""
+        self._path = path
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        path.chmod(0o600)
+        self._db = self._connect()
+        try:
+            self.is_new = self._prepare()
+        except sqlite3.DatabaseError:
+            self._begin_anew()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+
+    def _prepare(self) -> bool:
+        """Make the database ready; whether it holds nothing yet. Raises `sqlite3.DatabaseError`."""
+        self._path.chmod(0o600)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        self.is_new = version != SCHEMA_VERSION
-        if self.is_new:
-            self._create()
-
-    def _create(self) -> None:
+        if self._db.execute("PRAGMA user_version").fetchone()[0] == SCHEMA_VERSION:
+            found = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            return False
         self._db.execute("DROP TABLE IF EXISTS runs")
         self._db.executescript(SCHEMA)
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        return True
+
+    def _begin_anew(self) -> None:
+        """Nothing in it is lost that the runs' directories do not tell."""
+        self._db.close()
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        self._db = self._connect()
+        self.is_new = self._prepare()
 
     def close(self) -> None:
         self._db.close()
 
     def put(self, summaries: Iterable[Summary]) -> None:
         """Insert or replace what is known of ended runs."""
-        rows = [
-            (
-                s["run"],
-                handle_of(s["run"]),
-                s["task"],
-                s["repo"],
-                s["agent"],
-                s["outcome"],
-                s["created_at"],
-                s["ended_at"],
-                msgspec.json.encode(s),
-            )
-            for s in summaries
-        ]
+        rows = [_row(summary) for summary in summaries]
+        with self._lock:
+            self._insert(rows)
+
+    def _insert(self, rows: Sequence[Row]) -> None:
         # The connection's own block commits, or rolls back where the disk refuses.
-        with self._lock, self._db:
+        with self._db:
             self._db.execute("BEGIN")
-            self._db.executemany("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?)", rows)
+            self._db.executemany(INSERT, rows)
+
+    def leftovers(self, ended_before_ms: int | None = None) -> list[Leftover]:
+        """The runs of which something can go, by repository and task, oldest first."""
+        query = (
+            "SELECT repo, task, run, outcome, ended_at, log_bytes FROM runs"
+            " WHERE cleaned = 0 AND ended_at < ? ORDER BY repo, task, run"
+        )
+        with self._lock:
+            rows = self._db.execute(query, [ended_before_ms or 1 << 62]).fetchall()
+        return [Leftover(*row) for row in rows]
 
     def page(
         self,
@@ -134,21 +182,59 @@ class Index:
             rows = self._db.execute(query, values).fetchall()
         return [msgspec.json.decode(row[0]) for row in rows]
 
-    def rebuild(self, runs: Path) -> int:
-        """Fill the index from the results on disk; returns how many there were."""
-        found = [
-            result["summary"]
-            for path in runs.iterdir()
-            if not path.name.startswith(".")
-            and (result := _result_of(path)) is not None
-            and "summary" in result
-        ]
-        self.put(found)
-        return len(found)
+    def rebuild(self, state: StateDirectory) -> Rebuilt:
+        """Make the index anew from the results on disk; lists wait for the moment of the change.
+
+        A run without a result that is marked as living has no place here.
+        """
+        rows, unreadable = _read_all(state, _names(state.runs))
+        with self._lock:
+            self._begin_anew()
+            self._insert(rows)
+        # Those that ended since they were listed.
+        known = {row[0] for row in rows} | set(unreadable)
+        more, _ = _read_all(state, _names(state.runs) - known)
+        with self._lock:
+            self._insert(more)
+        return Rebuilt(len(rows) + len(more), unreadable)
 
 
-def _result_of(path: Path) -> dict[str, Any] | None:
-    try:
-        return RunDirectory(path).read_result()
-    except (OSError, ValueError, msgspec.DecodeError):
-        return None
+def _row(summary: Summary) -> Row:
+    return (
+        summary["run"],
+        handle_of(summary["run"]),
+        summary["task"],
+        summary["repo"],
+        summary["agent"],
+        summary["outcome"],
+        summary["created_at"],
+        summary["ended_at"],
+        summary.get("log_bytes") or 0,
+        bool(summary.get("cleaned")),
+        msgspec.json.encode(summary),
+    )
+
+
+def _names(runs: Path) -> set[str]:
+    return {name for name in os.listdir(runs) if not name.startswith(".")}
+
+
+def _read_all(state: StateDirectory, names: Iterable[str]) -> tuple[list[Row], dict[str, str]]:
+    rows: list[Row] = []
+    unreadable: dict[str, str] = {}
+    for name in sorted(names):
+        directory = RunDirectory(state.run(name))
+        try:
+            result = directory.read_result()
+            if result is not None:
+                rows.append(_row(result["summary"]))
+            elif not (state.live / name).exists():
+                unreadable[name] = "it has no result, and no mark that it lives"
+        except KeyError as error:
+            unreadable[name] = f"its result lacks {error.args[0]}"
+        except (OSError, ValueError, TypeError, AttributeError, msgspec.DecodeError) as error:
+            unreadable[name] = f"its result cannot be read: {error}"
+        else:
+            if not directory.journal.is_file():
+                unreadable.setdefault(name, "its journal is missing")
+    return rows, unreadable

@@ -12,6 +12,9 @@ from .. import durable
 from ..journal.lines import dump
 
 FORMAT = 1
+BLOCK_BYTES = 512
+# What only replay needs: the rest of a run's directory stays.
+RAW_LOG = re.compile(r"(stdout|stderr)\.\d+|stdin\.log|checkpoint\.json")
 
 
 @frozen
@@ -96,6 +99,20 @@ class RunDirectory:
         """
         durable.put_all(self.final, (piece.encode("utf-8", "replace") for piece in final_message))
         put_json(self.path / "result.json", result)
+
+    def replace_result(self, result: dict[str, Any]) -> None:
+        """Write the result anew, because something of the run is gone by now. Blocks."""
+        put_json(self.path / "result.json", result)
+
+    def log_bytes(self) -> int:
+        """What the raw logs take on disk. Blocks."""
+        files = (path for path in (self.path / "attempts").rglob("*") if RAW_LOG.match(path.name))
+        return sum(path.stat().st_blocks * BLOCK_BYTES for path in files)
+
+    def own_bytes(self) -> int:
+        """What the journal, the request, the result and the prompts take on disk. Blocks."""
+        files = [*self.path.iterdir(), *(self.path / "prompts").iterdir()]
+        return sum(path.stat().st_blocks * BLOCK_BYTES for path in files if path.is_file())
 
     def write_prompt(self, number: int, prompt: str) -> None:
         """Write one more prompt; the journal tells that it is there. Blocks."""

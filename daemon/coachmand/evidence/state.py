@@ -68,4 +68,8 @@ class StateDirectory:
 
     def home(self, repo: str, task: str, agent: str, policy_digest: str) -> Path:
         """An agent's private home, kept for the task and for one compiled policy."""
-        return self.root / "agents" / repo / task / f"{agent}-{policy_digest[:16]}"
+        return self.homes(repo, task) / f"{agent}-{policy_digest[:16]}"
+
+    def homes(self, repo: str, task: str) -> Path:
+        """All private homes of a task."""
+        return self.root / "agents" / repo / task

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from typing import Any, Literal
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from coachman import results
 from coachman.event_types import EVENT_TYPES
@@ -22,6 +22,7 @@ from ..rpc import openrpc
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from ..upgrade import BuildError, check_build
+from . import daemon_storage
 from .context import Context
 
 FEATURES = ("cursors", "permissions", "survives-daemon")
@@ -52,6 +53,7 @@ class ShutdownParams:
 
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
+    daemon_storage.register(registry)
 
     @registry.method(
         "daemon.hello",
@@ -148,6 +150,7 @@ def _status(context: Context) -> results.DaemonStatus:
     counts = Counter(run.view.state for run in context.supervisor.runs.values())
     admission, storage = services.admission, services.storage
     boundary = services.boundary
+    findings: list[Any] = [asdict(finding) for finding in context.supervisor.retention.findings]
     bwrap = boundary.bwrap
     shown = None
     if bwrap is not None:
@@ -171,7 +174,9 @@ def _status(context: Context) -> results.DaemonStatus:
             "state": "ok" if storage.ok else "degraded",
             "free_bytes": shutil.disk_usage(services.state.root).free,
             "reason": storage.reason,
+            "floor_bytes": services.config.retention.free_space_floor,
         },
+        "findings": findings,
         "boundary": {
             "ok": boundary.probe.ok,
             "bwrap": shown,

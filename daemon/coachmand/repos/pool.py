@@ -119,6 +119,13 @@ class GitWorkers:
         await self._call(common, "delete_tree", directory=tree_path)
         await self.remove_entry(common, admin_dir, tree_path)
 
+    async def find_entry(self, common: str, tree_path: str) -> str | None:
+        """The directory of the entry that names a worktree, if there is one."""
+        found: str | None = await self._call(
+            common, "find_entry", common=common, tree_path=tree_path
+        )
+        return found
+
     async def remove_entry(self, common: str, admin_dir: str, tree_path: str) -> None:
         """Delete the entry of a worktree whose tree is gone; it may be gone itself."""
         await self._call(

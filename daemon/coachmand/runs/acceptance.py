@@ -17,7 +17,9 @@ from . import keys, resumption
 from .record import Record
 from .request import Planned, StartRequest, plan
 from .resumption import ResumeRequest
+from .retention import Retention
 from .services import Services
+from .space import check_room
 from .tasks import TaskStore
 from .view import View
 
@@ -30,6 +32,8 @@ class House(Protocol):
 
     services: Services
     tasks: TaskStore
+    cleaning: set[tuple[str, str]]
+    retention: Retention
 
     def holder(self, repo: str, task: str) -> str | None: ...
     def hold(self, record: Record) -> None: ...
@@ -135,6 +139,7 @@ class Acceptance:
                 f"cannot start: {services.storage.reason}",
                 hint="make room or mend the disk, then: coachman daemon restart",
             )
+        self._check_room()
         probe = services.boundary.probe
         if not probe.ok:
             raise RpcError("BoundaryUnavailable", f"cannot start: {probe.cause}", hint=probe.remedy)
@@ -150,11 +155,20 @@ class Acceptance:
                 detail=detail,
             )
 
+    def _check_room(self) -> None:
+        try:
+            check_room(self._services)
+        except RpcError:
+            self._house.retention.wake()
+            raise
+
     async def _put_on_record(self, planned: Planned) -> None:
         record, house = planned.record, self._house
         holder = house.holder(record.repository.key, record.task)
         if holder is not None:
             raise _held(record, holder)
+        if (record.repository.key, record.task) in house.cleaning:
+            raise _in_cleanup(record)
         house.hold(record)
         try:
             journal = await trio.to_thread.run_sync(self._write_intent, planned)
@@ -196,4 +210,14 @@ def _held(record: Record, holder: str) -> RpcError:
         hint="wait for it, close or cancel it, or name another task with -t",
         detail={"holder": holder},
         next=[["coachman", "wait", holder[-5:]], ["coachman", "cancel", holder[-5:]]],
+    )
+
+
+def _in_cleanup(record: Record) -> RpcError:
+    return RpcError(
+        "Busy",
+        f"cannot start: task {record.task} is being cleaned up",
+        hint="start again when that is done",
+        retryable=True,
+        retry_after_s=2,
     )

@@ -26,8 +26,9 @@ from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from .record import Record
+from .removal import remove_worktree
 from .services import Services
-from .tasks import MAKING, TaskStore
+from .tasks import MAKING, Task, TaskStore
 from .view import Site
 
 # Stands for the home until the policy's digest has named it.
@@ -159,24 +160,32 @@ async def _site(record: Record, services: Services) -> Site:
 
 async def _worktree(record: Record, services: Services) -> str:
     """Make the task's worktree unless it is there; the name of its entry in the repository."""
-    repo = record.repository
-    tree = record.worktree
-    tasks = TaskStore(services.state)
-    admin = await trio.to_thread.run_sync(tasks.admin_of, repo.key, record.task)
+    repo, tree, tasks = record.repository, record.worktree, TaskStore(services.state)
+    task = await trio.to_thread.run_sync(tasks.get, repo.key, record.task)
+    assert task is not None
+    if task.going:
+        # A killed daemon was removing it; all that it held is in a commit.
+        task = await remove_worktree(services, task)
+    admin = task.admin
     if not admin or not await trio.Path(tree, ".git").is_file():
-        await trio.to_thread.run_sync(durable.make_directory, services.state.worktrees / repo.key)
-        if admin == MAKING:
-            # A killed daemon left it half-made; no agent was ever in it.
-            await services.workers.delete_tree(tree)
-        elif await trio.to_thread.run_sync(_is_vacant, tree):
-            await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, MAKING)
-        path = await services.workers.create_worktree(
-            repo.common_dir, admin_name(record), tree, repo.base
-        )
-        # The name may have been taken by something else: what it became is kept.
-        admin = os.path.basename(path)
-        await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, admin)
+        admin = await _new_worktree(record, services, tasks, task)
     await trio.to_thread.run_sync(gitview.check_pointer, tree)
+    return admin
+
+
+async def _new_worktree(record: Record, services: Services, tasks: TaskStore, task: Task) -> str:
+    repo, tree = record.repository, record.worktree
+    await trio.to_thread.run_sync(durable.make_directory, services.state.worktrees / repo.key)
+    if task.admin == MAKING:
+        # A killed daemon left it half-made; no agent was ever in it.
+        await services.workers.delete_tree(tree)
+    elif await trio.to_thread.run_sync(_is_vacant, tree):
+        await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, MAKING)
+    start = task.kept or repo.base
+    path = await services.workers.create_worktree(repo.common_dir, admin_name(record), tree, start)
+    # The name may have been taken by something else: what it became is kept.
+    admin = os.path.basename(path)
+    await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, admin)
     return admin
 
 

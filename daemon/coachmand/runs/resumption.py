@@ -77,8 +77,26 @@ async def plan_again(request: ResumeRequest, house: House) -> Planned:
     # The session was begun in this directory, and agents look for theirs by it.
     repository = evolve(record.repository, prefix=before.repository.prefix)
     planned = evolve(planned, record=evolve(record, repository=repository, dir=before.dir))
-    await trio.to_thread.run_sync(_check_home, before, planned.record, services)
+    _check_policy(before, planned.record)
+    await trio.to_thread.run_sync(_check_home, before, services)
     return planned
+
+
+def why_not(before: Record, result: Mapping[str, Any], house: House) -> str | None:
+    """Why the session of a run that has ended cannot be gone on with, as far as is known. Blocks.
+
+    Whether its agent is installed and may do as much as then is only known to a start.
+    """
+    adapter = house.services.adapters.get(before.adapter)
+    if adapter is None:
+        return f"agent {before.agent} is not configured any more"
+    try:
+        _session(before, adapter.spec, result)
+        _task_of(before, house.tasks)
+        _check_home(before, house.services)
+    except RpcError as error:
+        return str(error).partition(": ")[2]
+    return None
 
 
 def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
@@ -144,7 +162,7 @@ def _result_of(services: Services, run: str) -> Mapping[str, Any]:
 
 def _task_of(before: Record, tasks: TaskStore) -> Task:
     task = tasks.get(before.repository.key, before.task)
-    if task is None or not os.path.isdir(before.worktree):
+    if task is None or task.going or not os.path.isdir(before.worktree):
         why = f"the worktree of task {before.task} is gone"
         raise _refusal(before, why, "start a new run instead", reason="no_worktree")
     return task
@@ -162,7 +180,7 @@ def _counters(
     return None
 
 
-def _check_home(before: Record, record: Record, services: Services) -> None:
+def _check_policy(before: Record, record: Record) -> None:
     """The session lies in the private home, which belongs to the task, the agent and the policy."""
     if record.policy_digest != before.policy_digest:
         raise _refusal(
@@ -173,6 +191,9 @@ def _check_home(before: Record, record: Record, services: Services) -> None:
             then=before.policy_digest,
             now=record.policy_digest,
         )
+
+
+def _check_home(before: Record, services: Services) -> None:
     repository = before.repository.key
     home = services.state.home(repository, before.task, before.agent, before.policy_digest)
     if not home.is_dir():

@@ -8,7 +8,7 @@ import msgspec
 from attrs import asdict, evolve, frozen
 
 from .. import durable
-from ..evidence.rundir import put_json, read_json
+from ..evidence.rundir import encode_json, put_json, read_json
 from ..evidence.state import StateDirectory
 from .clock import epoch_ms
 from .record import Record, Repository
@@ -21,7 +21,8 @@ class Task:
     """One task of one repository. ``base`` is recorded once, at creation.
 
     ``admin`` names its worktree's entry in the repository: None before that was begun,
-    `MAKING` until it was done.
+    `MAKING` until it was done. ``kept`` is the commit that holds what the worktree held:
+    while it is ``going``, and once it went. The next run of the task begins from it.
     """
 
     name: str
@@ -33,6 +34,13 @@ class Task:
     created_at: int
     admin: str | None = None
     runs: tuple[str, ...] = ()
+    kept: str | None = None
+    going: bool = False
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its worktree was removed and not made again."""
+        return self.kept is not None and self.admin is None
 
     def as_json(self) -> dict[str, Any]:
         """The task as it is written and shown."""
@@ -71,16 +79,28 @@ class TaskStore:
         put_json(self._path(task.repo, task.name), now.as_json())
         return now
 
-    def admin_of(self, repo: str, name: str) -> str | None:
-        """The name of the worktree's entry; None or `MAKING` where it was not made yet."""
-        task = self.get(repo, name)
-        return task.admin if task else None
-
     def set_admin(self, repo: str, name: str, admin: str) -> None:
-        """Record the name that the worktree's entry got."""
+        """Record the name that the worktree's entry got; `MAKING`: it is about to be made."""
+        task = self._known(repo, name)
+        kept = task.kept if admin == MAKING else None
+        put_json(self._path(repo, name), evolve(task, admin=admin, kept=kept).as_json())
+
+    def set_going(self, repo: str, name: str, kept: str) -> Task:
+        """Record, for good, that the worktree goes: ``kept`` holds what is in it."""
+        task = evolve(self._known(repo, name), kept=kept, going=True)
+        durable.replace(self._path(repo, name), encode_json(task.as_json()))
+        return task
+
+    def set_gone(self, repo: str, name: str) -> Task:
+        """Record that nothing is left of the worktree."""
+        task = evolve(self._known(repo, name), admin=None, going=False)
+        durable.replace(self._path(repo, name), encode_json(task.as_json()))
+        return task
+
+    def _known(self, repo: str, name: str) -> Task:
         task = self.get(repo, name)
         assert task is not None
-        put_json(self._path(repo, name), evolve(task, admin=admin).as_json())
+        return task
 
     def add_run_once(self, record: Record) -> None:
         """Make good what a crash between a run's record and its task's left undone."""
