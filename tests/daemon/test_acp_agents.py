@@ -83,13 +83,25 @@ def test_a_run_writes_a_file_and_its_usage_is_the_models(
     assert SECRET not in daemon.log
 
 
-@every_agent
-def test_a_denied_edit_is_not_made(user: User, repo: Path, name: str) -> None:
-    """Where everything is denied, the agent asks, nothing is written, and the run says so."""
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    # Two let the model go on, which has the last word then; the others end the turn.
+    [
+        ("claude-agent-acp", "succeeded"),
+        ("codex-acp", "blocked"),
+        ("gemini", "succeeded"),
+        ("qwen", "blocked"),
+    ],
+)
+def test_a_denied_edit_is_not_made(user: User, repo: Path, name: str, outcome: str) -> None:
+    """Where everything is denied, the agent asks, is told no, and nothing is written."""
     daemon, part = user(name)
     result = run(daemon, part, repo, "WRITE made.txt text", "--permissions", "deny")
+    events = daemon.events(result["run"])
+    decided = [event["kind"] for event in events if event["type"] == "permission.resolved"]
 
-    assert result["outcome"] == "blocked", result
+    assert decided == ["reject_once"]
+    assert result["outcome"] == outcome, result
     assert result["changed_files"] == []
 
 
