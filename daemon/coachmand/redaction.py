@@ -4,9 +4,11 @@ The values live in memory only. A mask keeps the length of what it hides, so
 that raw logs can be masked in place and offsets into them stay true.
 """
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote
 
 # Shorter values would blank out ordinary words; a credential is longer.
 MIN_SECRET_BYTES = 8
@@ -55,7 +57,19 @@ class Redactor:
 
 
 def _forms(secret: str) -> Iterator[bytes]:
-    """A secret as it is, and as JSON writes it within a line: with line breaks, too."""
+    """A secret as it is, and as JSON, URLs and base64 write it."""
     texts = [secret, *(json.dumps(secret, ensure_ascii=ascii)[1:-1] for ascii in (False, True))]
-    for text in texts:
+    texts += [text.replace("/", r"\/") for text in texts]
+    for text in (*texts, quote(secret, safe="", errors="surrogateescape")):
         yield text.encode("utf-8", "surrogateescape")
+    yield from _base64(secret.encode("utf-8", "surrogateescape"))
+
+
+def _base64(secret: bytes) -> Iterator[bytes]:
+    """What of it is always there, whatever stands before it and behind it."""
+    for shift in range(3):
+        # A character that a neighbour has bits in is not the secret's own.
+        whole = base64.b64encode(bytes(shift) + secret).rstrip(b"=")
+        own = whole[-(-shift * 8 // 6) : (shift + len(secret)) * 8 // 6]
+        yield own
+        yield own.translate(bytes.maketrans(b"+/", b"-_"))

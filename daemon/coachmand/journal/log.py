@@ -7,7 +7,7 @@ only itself, and nobody loses an event.
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,25 @@ INDEX_ENTRIES = 8192
 # Room for the longest line and its newline, so that one read always holds a whole line.
 READ_BYTES = MAX_EVENT_BYTES + 64 * 1024
 SYNC_WITHIN_S = 1.0
+InThread = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 class Journal:
     """The append-only event log of one run. ``head`` is the seq of its last line."""
 
-    def __init__(self, path: Path, run: str, redactor: Redactor | None = None) -> None:
-        """Open ``path``, cutting a torn tail. Blocks: call it in a thread."""
+    def __init__(
+        self,
+        path: Path,
+        run: str,
+        redactor: Redactor | None = None,
+        in_thread: InThread = trio.to_thread.run_sync,
+    ) -> None:
+        """Open ``path``, cutting a torn tail. Blocks: call it in a thread.
+
+        ``in_thread`` calls what writes, and decides what a refusal means.
+        """
         self.run = run
+        self._in_thread = in_thread
         self.redact(redactor or Redactor())
         self.closed = False
         self.path = path
@@ -69,7 +80,7 @@ class Journal:
         events, lines = self._number(entries, envelope)
         data = b"".join(line.data + b"\n" for line in lines)
         sync = any(v.decides(entry.type, entry.members) for entry in entries) or self._sync_is_due()
-        await trio.to_thread.run_sync(lambda: self._file.append(data, sync=sync))
+        await self._in_thread(lambda: self._file.append(data, sync=sync))
         self._unsynced_since = None if sync else self._unsynced_since or time.monotonic()
         reach("journal.synced" if sync else "journal.written")
         self._publish(lines, len(data))
@@ -89,7 +100,7 @@ class Journal:
         """Bring what was appended to the disk."""
         if self._unsynced_since is not None:
             self._unsynced_since = None
-            await trio.to_thread.run_sync(self._file.sync)
+            await self._in_thread(self._file.sync)
 
     @property
     def sync_due_s(self) -> float | None:
@@ -135,8 +146,11 @@ class Journal:
             if entry.n is not None:
                 event["n"] = entry.n
             event.update(entry.members)
-            events.append(event)
-            lines.append(Line(seq, self.redactor.mask(encode(event, entry.reference))))
+            data = encode(event, entry.reference)
+            masked = self.redactor.mask(data)
+            # What is remembered of a run is told as well, so it is what was written.
+            events.append(event if masked == data else decode(masked))
+            lines.append(Line(seq, masked))
         return events, lines
 
     def _sync_is_due(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from ..redaction import Redactor
+from ..redaction import MIN_SECRET_BYTES, Redactor
 from .lines import Entry
 from .vocabulary import MESSAGE_CHUNK, THOUGHT_CHUNK, USER_CHUNK
 
@@ -14,13 +14,17 @@ CHUNKS = frozenset({MESSAGE_CHUNK, THOUGHT_CHUNK, USER_CHUNK})
 class ChunkMask:
     """Holds chunks back, in order, while their end could be the beginning of a secret.
 
-    Whatever is not the next chunk of the same text lets them go. What is held was never
-    journaled, so a crash loses nothing of it: replay says it again.
+    Whatever is not the next chunk of the same text lets them go; from their end a secret's
+    beginning is masked then where it is as long as a secret, and the rest, should it follow, in
+    any case. So no text that is put together again, whatever came between, holds a whole one.
+    What is held was never journaled, so a crash loses nothing of it: replay says it again.
     """
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held: list[Entry] = []
+        # By type, the end of what was said so far, unmasked: shorter than any secret.
+        self._before: dict[str, bytes] = {}
 
     def __repr__(self) -> str:
         return f"<ChunkMask holding {len(self._held)}>"
@@ -37,26 +41,33 @@ class ChunkMask:
         ready: list[Entry] = []
         for entry in entries:
             if self._held and entry.type != self._held[0].type:
-                ready += self._held
-                self._held = []
+                ready += self._settle(wait=False)
             if entry.type in CHUNKS:
                 self._held.append(entry)
-                ready += self._settle()
+                ready += self._settle(wait=True)
             else:
                 ready.append(entry)
         return ready
 
-    def _settle(self) -> list[Entry]:
+    def _settle(self, wait: bool) -> list[Entry]:
         """Mask what is held as one text; let go of all that lies before a possible secret."""
         texts = [entry.members["text"].encode("utf-8", "surrogatepass") for entry in self._held]
-        masked = self._redactor.mask(b"".join(texts))
-        open_from = len(masked) - self._redactor.begun(masked)
-        start, ready, held = 0, list[Entry](), list[Entry]()
+        type_ = self._held[0].type
+        before = self._before.get(type_, b"")
+        said = before + b"".join(texts)
+        masked = self._redactor.mask(said)
+        begun = self._redactor.begun(masked)
+        open_from = len(masked) - begun if wait else len(masked)
+        if not wait and begun >= MIN_SECRET_BYTES:
+            masked = masked[:-begun] + b"*" * begun
+        start, ready = len(before), list[Entry]()
         for entry, text in zip(self._held, texts, strict=True):
             end = start + len(text)
-            shown = masked[start:end].decode("utf-8", "surrogatepass")
-            masked_entry = evolve(entry, members={**entry.members, "text": shown})
-            (ready if end <= open_from and not held else held).append(masked_entry)
+            if end > open_from:
+                break
+            shown = masked[start:end].decode("utf-8", "replace")
+            ready.append(evolve(entry, members={**entry.members, "text": shown}))
             start = end
-        self._held = held
+        self._before[type_] = said[max(0, start - self._redactor.longest + 1) : start]
+        del self._held[: len(ready)]
         return ready

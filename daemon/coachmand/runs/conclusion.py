@@ -15,7 +15,7 @@ from .. import durable
 from ..evidence import rawlogs
 from ..failpoints import reach
 from ..journal import vocabulary as v
-from ..journal.lines import Entry, decode
+from ..journal.lines import Entry, decode, dump
 from ..journal.log import Journal
 from ..repos.errors import RepoError
 from . import verdict
@@ -68,9 +68,16 @@ async def product_of(run: "Run") -> Product:
         try:
             if run.view.commits is not None:
                 return await _look_at(run, run.view.commits["from"], run.view.commits["to"])
+            if run.view.check is not None and run.view.recorded is not None:
+                return await _look_at_recorded(run, run.view.recorded)
         except RepoError as error:
             return Product(warnings=(await _not_recorded(run, error),))
         return await record_tree(run)
+
+
+async def _look_at_recorded(run: "Run", recorded: Mapping[str, Any]) -> Product:
+    """The tree as it was before the check, which may have left something behind."""
+    return await _look_at(run, recorded["from"], recorded["to"], *recorded["warnings"])
 
 
 async def record_tree(run: "Run") -> Product:
@@ -177,7 +184,7 @@ async def conclude(run: "Run", product: Product) -> None:
 async def write_result(run: "Run", product: Product) -> None:
     """Derive the result from what the journal says, and let the run go."""
     size = await trio.to_thread.run_sync(_size, run, product)
-    result = result_of(run, product, size)
+    result = _masked(run, result_of(run, product, size))
     message = final_message(run.journal, run.view.message_from)
     write = run.services.storage.write
     await write(run.directory.write_result, result, message)
@@ -185,6 +192,12 @@ async def write_result(run: "Run", product: Product) -> None:
     await write(run.services.index.put, [result["summary"]])
     reach("end.indexed")
     await write(durable.remove, run.services.state.live / run.fixed.run)
+
+
+def _masked(run: "Run", result: dict[str, Any]) -> dict[str, Any]:
+    """Names of files are the agent's to choose."""
+    redactor = run.journal.redactor
+    return decode(redactor.mask(dump(result))) if redactor.longest else result
 
 
 def _size(run: "Run", product: Product) -> dict[str, int]:
@@ -229,6 +242,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         interrupted=view.turn > 0 and view.interrupted == view.turn,
         session=view.session,
         session_wanted=run.fixed.session,
+        check=view.check,
     )
 
 
@@ -298,6 +312,7 @@ def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str
         "changes": dict(product.totals),
         "commits": {"from": product.start, "to": product.commit},
         "artifacts": list(product.artifacts),
+        "check": view.check,
         "permissions_decided": {"allowed": view.allowed, "denied": view.denied},
         "environment": dict(record.environment),
         "worktree": record.worktree,
