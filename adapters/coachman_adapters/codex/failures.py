@@ -36,13 +36,14 @@ def turn_failed(error: Any, span: Span) -> tuple[TurnEnded, list[Event]]:
 def _details(error: Mapping[str, Any]) -> dict[str, Any]:
     """``code``: codex's name of the kind of error; ``data``: what else it says."""
     info, more = error.get("codexErrorInfo"), error.get("additionalDetails")
+    data: dict[str, Any] = {}
+    code = info
     if isinstance(info, dict) and info:
-        named = {"code": next(iter(info)), "data": {"codexErrorInfo": info}}
-    else:
-        named = {"code": info} if isinstance(info, str) else {}
+        code, data = next(iter(info)), {"codexErrorInfo": info}
     if isinstance(more, str) and more:
-        named["data"] = {**named.get("data", {}), "details": more}
-    return named
+        data["details"] = more
+    named = {"code": code} if isinstance(code, str) else {}
+    return named | ({"data": data} if data else {})
 
 
 def notice(text: str, span: Span, severity: str | None = None) -> Event:

@@ -27,7 +27,14 @@ def read(path: str, body: Mapping[str, Any]) -> Asked:
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     messages = [_message(item) for item in items if item.get("type") != "reasoning"]
     tools = tuple(tool for each in body.get("tools") or [] for tool in _tools(each))
-    return Asked(tuple(messages), tools, body.get("model"), bool(body.get("stream")))
+    title = _form(body) == {"title"}
+    return Asked(tuple(messages), tools, body.get("model"), bool(body.get("stream")), title)
+
+
+def _form(body: Mapping[str, Any]) -> set[str]:
+    """The members of the object that the answer is to be."""
+    form = (body.get("text") or {}).get("format") or {}
+    return set((form.get("schema") or {}).get("properties") or {})
 
 
 def _message(item: Mapping[str, Any]) -> Message:
@@ -81,7 +88,7 @@ def stream(asked: Asked, reply: Reply) -> Iterator[tuple[bytes, bool]]:
         return
     items = _items(reply)
     for index, item in enumerate(items):
-        place = {"output_index": index}
+        place: dict[str, Any] = {"output_index": index}
         yield event("response.output_item.added", **place, item=_begun(item))
         for kind, part in _pieces(item, reply):
             yield event(kind, kind.endswith("text.delta"), **place, item_id=item["id"], **part)
