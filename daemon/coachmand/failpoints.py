@@ -62,6 +62,17 @@ STEPS = (
     "end.result_written",
     "end.indexed",
 )
+# The same of a task that is cleaned up.
+CLEANUP_STEPS = (
+    "cleanup.logs_deleted",
+    "cleanup.salvaged",
+    "cleanup.going",
+    "cleanup.tree_deleted",
+    "cleanup.entry_deleted",
+    "cleanup.homes_deleted",
+    "cleanup.gone",
+    "cleanup.told",
+)
 # The same of a keeper.
 KEEPER_STEPS = (
     "keeper.checked",
@@ -97,7 +108,7 @@ KEEPER_CALLS = (
     "keeper.disk.rename",
     "keeper.disk.renamed",
 )
-NAMES = frozenset(STEPS + KEEPER_STEPS + CALLS + KEEPER_CALLS)
+NAMES = frozenset(STEPS + CLEANUP_STEPS + KEEPER_STEPS + CALLS + KEEPER_CALLS)
 ACTIONS = ("kill", "eio", "enospc", "short", "note")
 ERRORS = {"eio": EIO, "enospc": ENOSPC, "short": ENOSPC}
 

@@ -18,6 +18,7 @@ from attrs import define, evolve, field, frozen
 from .. import durable
 from ..evidence.index import Leftover
 from ..evidence.rundir import RunDirectory
+from ..failpoints import reach
 from ..repos.errors import RepoError
 from ..repos.records import Salvage
 from .keepers import keeper_alive
@@ -190,10 +191,12 @@ class Cleanup:
         await self._inspect(wanted, cleaned, task, write=write)
         if cleaned.state == "removed" and write:
             assert cleaned.found is not None
+            reach("cleanup.salvaged")
             if not task.going:
                 store, kept = self._house.tasks, cleaned.found.commit
                 going = store.set_going
                 task = await trio.to_thread.run_sync(going, task.repo, task.name, kept)
+                reach("cleanup.going")
             await remove_worktree(self._services, task)
 
     async def _needed(self, task: Task, chosen: Iterable[Leftover]) -> str | None:
@@ -269,6 +272,7 @@ class Cleanup:
         for run in cleaned.runs:
             cleaned.log_bytes += await remove_logs(self._services, run.run)
             cleaned.freed.append(run.run)
+            reach("cleanup.logs_deleted")
 
     # --- what is on record about it ---
 
@@ -299,10 +303,15 @@ class Cleanup:
             except (OSError, ValueError, msgspec.DecodeError):
                 continue
             told = _told(result, now_ms, logs=run.run in cleaned.freed, worktree=is_gone)
-            if told != result.get("cleaned") and "summary" in result:
-                summary = _summary(result["summary"], told)
+            if told is None or "summary" not in result:
+                continue
+            summary = result["summary"]
+            if told != result.get("cleaned"):
+                summary = _summary(summary, told)
                 directory.replace_result({**result, "cleaned": told, "summary": summary})
-                summaries.append(summary)
+                reach("cleanup.told")
+            # A daemon that was killed here before has told the result only.
+            summaries.append(summary)
         self._services.index.put(summaries)
 
 
@@ -316,8 +325,7 @@ def _told(
     return {"logs_at": logs_at, "worktree_at": worktree_at} if logs_at or worktree_at else None
 
 
-def _summary(summary: dict[str, Any], told: dict[str, int | None] | None) -> dict[str, Any]:
-    assert told is not None
+def _summary(summary: dict[str, Any], told: dict[str, int | None]) -> dict[str, Any]:
     made = {**summary, "cleaned": all(told.values())}
     if told["logs_at"]:
         made["bytes"] = (summary.get("bytes") or 0) - (summary.get("log_bytes") or 0)

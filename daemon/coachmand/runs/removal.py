@@ -2,6 +2,7 @@
 
 import trio
 
+from ..failpoints import reach
 from .services import Services
 from .tasks import Task, TaskStore
 
@@ -15,11 +16,16 @@ async def remove_worktree(services: Services, task: Task) -> Task:
     """
     workers, common = services.workers, task.common_dir
     await workers.delete_tree(task.worktree)
+    reach("cleanup.tree_deleted")
     if task.admin and await trio.Path(common).is_dir():
         await _remove_entry(services, task)
+        reach("cleanup.entry_deleted")
     await workers.delete_tree(str(services.state.homes(task.repo, task.name)))
+    reach("cleanup.homes_deleted")
     store = TaskStore(services.state)
-    return await trio.to_thread.run_sync(store.set_gone, task.repo, task.name)
+    gone = await trio.to_thread.run_sync(store.set_gone, task.repo, task.name)
+    reach("cleanup.gone")
+    return gone
 
 
 async def _remove_entry(services: Services, task: Task) -> None:
