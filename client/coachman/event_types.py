@@ -143,6 +143,23 @@ class TurnRecorded(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class CheckStarted(TypedDict):
+    """The agent is through, and the run's check begins."""
+
+    command: str
+
+
+class CheckEnded(TypedDict):
+    """It is over. ``output`` is the end of what it wrote, ``error`` why it came to no end."""
+
+    exit: int | None
+    signal: int | None
+    duration_s: float | None
+    output: str
+    truncated: NotRequired[bool]
+    error: NotRequired[str]
+
+
 class PromptQueued(TypedDict):
     """A prompt waits for its turn; ``first``: before all others."""
 
@@ -334,6 +351,8 @@ EVENT_TYPES: dict[str, type] = {
     "turn.interrupted": TurnInterrupted,
     "turn.ended": TurnEnded,
     "turn.recorded": TurnRecorded,
+    "check.started": CheckStarted,
+    "check.ended": CheckEnded,
     "prompt.queued": PromptQueued,
     "prompt.dropped": PromptDropped,
     "agent.input": AgentInput,

@@ -157,6 +157,7 @@ class RunMethods(Noun):
         timeouts: "Mapping[str, float] | None" = None,
         labels: "Mapping[str, str] | None" = None,
         title: str | None = None,
+        check: str | None = None,
         request_key: str | None = None,
         no_wait: bool | None = None,
         dry_run: bool | None = None,
@@ -165,10 +166,11 @@ class RunMethods(Noun):
 
         ``dir`` is an absolute directory inside the repository. ``env`` holds what
         of the caller's environment the agent may see (`environment.carried`
-        chooses it). ``timeouts`` has seconds under ``wall_s``, ``permission_s``
-        and ``parked_s``. With ``keep`` the run takes more prompts until it is
-        closed; ``as_agent`` is one of the CLI's own agents. The same
-        ``request_key`` returns the same run.
+        chooses it). ``timeouts`` has seconds under ``wall_s``, ``work_s``,
+        ``stall_s``, ``turn_s``, ``queue_s``, ``permission_s``, ``parked_s`` and
+        ``check_s``. With ``keep`` the run takes more prompts until it is closed;
+        ``as_agent`` is one of the CLI's own agents. ``check`` is a shell command
+        that decides at the end. The same ``request_key`` returns the same run.
         """
         params = _given(
             prompt=prompt,
@@ -188,6 +190,7 @@ class RunMethods(Noun):
             timeouts=timeouts,
             labels=labels,
             title=title,
+            check=check,
             request_key=request_key,
             no_wait=no_wait,
             dry_run=dry_run,

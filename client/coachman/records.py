@@ -61,6 +61,18 @@ class Exit(TypedDict):
     ended_by: str | None
 
 
+class Check(TypedDict):
+    """What came of a run's check. ``exit`` is null where it came to no end of its own."""
+
+    command: str
+    exit: NotRequired[int | None]
+    signal: NotRequired[int | None]
+    duration_s: NotRequired[float | None]
+    output: NotRequired[str]
+    truncated: NotRequired[bool]
+    error: NotRequired[str]
+
+
 class Cost(TypedDict):
     """What a run cost. ``source``: reported by the agent, or calculated at ``price_version``."""
 

@@ -16,6 +16,7 @@ from .records import (
     Bytes,
     Capacity,
     Changes,
+    Check,
     Commits,
     Cost,
     Executable,
@@ -170,6 +171,7 @@ class RunResult(TypedDict, total=False):
     changes: Changes
     commits: Commits
     artifacts: list[Artifact]
+    check: Check | None
     permissions_decided: dict[str, int]
     environment: dict[str, str]
     worktree: str

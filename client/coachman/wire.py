@@ -34,7 +34,16 @@ FINAL_MESSAGE_BYTES = 32 * 1024
 LOG_LINES = 200
 LIST_ROWS = 100
 
-RUN_STATES = ("queued", "preparing", "active", "waiting", "parked", "stopping", "ended")
+RUN_STATES = (
+    "queued",
+    "preparing",
+    "active",
+    "waiting",
+    "parked",
+    "checking",
+    "stopping",
+    "ended",
+)
 OUTCOMES = (
     "succeeded",
     "empty",

@@ -60,6 +60,7 @@ class Timeouts:
     queue_s: int | None = _key(values.duration, None, "queue")
     permission_s: int = _key(values.duration, 3600, "permission")
     parked_s: int = _key(values.duration, 8 * 3600, "parked")
+    check_s: int = _key(values.duration, 30 * 60, "check")
 
 
 @frozen
@@ -134,6 +135,13 @@ class AgentInstance:
 
 
 @frozen
+class RepoSettings:
+    """What is so for the runs of one repository, by the path of its main worktree."""
+
+    check: str | None = _key(values.string, None)
+
+
+@frozen
 class Config:
     """The whole configuration; every default is here."""
 
@@ -145,6 +153,9 @@ class Config:
     storage: Storage = field(factory=Storage, metadata={"table": Storage})
     retention: Retention = field(factory=Retention, metadata={"table": Retention})
     agents: Mapping[str, AgentInstance] = field(factory=dict, metadata={"each": AgentInstance})
+    repo: Mapping[str, RepoSettings] = field(
+        factory=dict, metadata={"each": RepoSettings, "named": values.directory}
+    )
     log: Log = field(factory=Log, metadata={"table": Log})
 
 
@@ -215,19 +226,27 @@ class _Reader:
         if "table" in metadata:
             return self.record(metadata["table"], value, path)
         if "each" in metadata:
-            return self._records(metadata["each"], value, path)
+            return self._records(metadata["each"], metadata.get("named", values.key), value, path)
         try:
             return metadata["check"](value, self.home)
         except values.UnfitError as error:
             raise self._unfit(path, str(error), value) from None
 
-    def _records(self, cls: type[T], tables: Any, path: KeyPath) -> dict[str, T]:
+    def _records(
+        self, cls: type[T], named: Callable[[Any, str], str], tables: Any, path: KeyPath
+    ) -> dict[str, T]:
         if not isinstance(tables, dict):
             raise self._unfit(path, "a table", tables)
-        for name in tables:
-            if not values.NAME.fullmatch(name):
-                raise self._unfit((*path, name), "named in lower-case letters and digits", name)
-        return {name: self.record(cls, table, (*path, name)) for name, table in tables.items()}
+        return {
+            self._name(named, name, path): self.record(cls, table, (*path, name))
+            for name, table in tables.items()
+        }
+
+    def _name(self, named: Callable[[Any, str], str], name: str, path: KeyPath) -> str:
+        try:
+            return named(name, self.home)
+        except values.UnfitError as error:
+            raise self._unfit((*path, name), str(error), name) from None
 
     def check_agents(self, config: Config, agents: Collection[str]) -> None:
         """Every agent that is named must be one that there is."""

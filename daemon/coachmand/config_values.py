@@ -74,6 +74,21 @@ def path(value: Any, home: str) -> str:
     return os.path.normpath(path)
 
 
+def key(value: Any, _home: str) -> str:
+    """What a table of tables may be called."""
+    if not NAME.fullmatch(value):
+        raise UnfitError("named in lower-case letters and digits")
+    return str(value)
+
+
+def directory(value: Any, home: str) -> str:
+    """A table's name that is a path, as the kernel knows it, whatever links lead there."""
+    try:
+        return os.path.realpath(path(value, home))
+    except UnfitError as error:
+        raise UnfitError(f"named by {error}") from None
+
+
 def one_of(*choices: str) -> Callable[[Any, str], str]:
     def check(value: Any, _home: str) -> str:
         if value not in choices:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coachmand.config import AgentInstance, Config, ConfigError, load, parse
+from coachmand.config import AgentInstance, Config, ConfigError, RepoSettings, load, parse
 from coachmand.config_values import duration_s
 
 HOME = "/home/u"
@@ -34,6 +34,9 @@ model = "opus"
 home = "~"
 env = { ANTHROPIC_BASE_URL = "http://127.0.0.1:1" }
 
+[repo."~/src/../app"]
+check = "make test"
+
 [log]
 level = "debug"
 """
@@ -48,6 +51,7 @@ def test_every_key_is_read() -> None:
     assert config.capacity.max_active == 3
     assert config.storage.worktrees == "/home/u/trees"
     assert config.log.level == "debug"
+    assert config.repo == {"/home/u/app": RepoSettings(check="make test")}
     assert config.agents == {
         "claude-work": AgentInstance(
             adapter="claude",
@@ -72,10 +76,13 @@ def test_no_file_is_the_default(tmp_path: Path) -> None:
 REFUSED = {
     '[timeouts]\n\nwal = "4h"': "unknown key `timeouts.wal` on line 3; did you mean `wall`?",
     'agnt = "x"': "unknown key `agnt` on line 1; did you mean `agent`?",
-    '# one\n# two\n[repo."~/src"]\nsetup = "x"': "unknown key `repo` on line 3; known here: "
-    "agent, profile, permissions, timeouts, capacity, storage, agents, log",
+    '# one\n# two\n[hosts."~/src"]\nsetup = "x"': "unknown key `hosts` on line 3; known here: "
+    "agent, profile, permissions, timeouts, capacity, storage, retention, agents, repo, log",
     '[timeouts]\nidle = "1m"': "unknown key `timeouts.idle` on line 2; known here: "
-    "wall, work, stall, turn, queue, permission, parked",
+    "wall, work, stall, turn, queue, permission, parked, check",
+    '[repo."src/app"]\ncheck = "x"': "`repo.src/app` on line 1 must be named by an absolute path, "
+    "or one that starts with ~/, not 'src/app'",
+    '[repo."~/app"]\ncheck = ""': "`repo.~/app.check` on line 2 must be a string that is not empty",
     "timeouts = { wall_s = 3 }": "unknown key `timeouts.wall_s` on line 1; did you mean `wall`?",
     'agent = "a"\n[agents.x]\nmodel = """\na\n"""\nadaptor = "y"': "unknown key "
     "`agents.x.adaptor` on line 6; did you mean `adapter`?",

@@ -37,6 +37,16 @@ DONE = {"ended_by": "agent", "stop_reason": "end_turn", "has_message": True}
         ({"ended_by": "agent"}, "failed", "no_terminal_record"),
         ({**DONE, "has_message": False}, "empty", "end_turn"),
         ({**DONE, "has_message": False, "denied": 1}, "blocked", "permission_denied"),
+        ({**DONE, "ended_by": "work"}, "timed_out", "work"),
+        ({**DONE, "ended_by": "stall"}, "timed_out", "stall"),
+        ({**DONE, "ended_by": "turn"}, "timed_out", "turn"),
+        ({"ended_by": "queue"}, "timed_out", "queue"),
+        ({**DONE, "check": {"exit": 0}}, "succeeded", "end_turn"),
+        ({**DONE, "check": {"exit": 1}}, "check_failed", "check_failed"),
+        ({**DONE, "check": {"exit": None, "error": "x"}}, "check_failed", "check_failed"),
+        ({**DONE, "check": {"exit": 1}, "has_message": False}, "check_failed", "check_failed"),
+        ({**DONE, "check": {"exit": 0}, "has_message": False}, "empty", "end_turn"),
+        ({**DONE, "check": {"exit": 1}, "ended_by": "cancel"}, "cancelled", "cancelled"),
     ],
 )
 def test_facts_lead_to_an_outcome(facts: dict[str, object], outcome: str, stop_reason: str) -> None:

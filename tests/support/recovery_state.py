@@ -124,3 +124,16 @@ def check_journal(events: list[Event]) -> None:
 def sleep_until(epoch_s: float) -> None:
     """Wait for a moment that only the clock brings."""
     time.sleep(max(0.0, epoch_s - time.time()))
+
+
+def until(holds: Callable[[], bool], limit_s: float = 20) -> None:
+    """Wait until something outside of the daemon is so."""
+    ends = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < ends, "it did not come to be in time"
+        time.sleep(0.02)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL a process of this test."""
+    os.kill(pid, signal.SIGKILL)

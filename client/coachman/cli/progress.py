@@ -25,6 +25,7 @@ _SAID_BY_OTHERS = (
     ("stopping", "turn_ended"),
     ("stopping", "agent_exited"),
     ("stopping", "closed"),
+    ("stopping", "checked"),
 )
 _WHO = {
     "policy": "by policy",
@@ -234,6 +235,13 @@ def _plan(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
     return f"  plan {done}/{len(entries)}{doing}"
 
 
+def _check_ended(_progress: Progress, event: "Mapping[str, Any]") -> str:
+    if event.get("exit") == 0:
+        return "  [check passed]"
+    how = event.get("error") or f"exit status {event.get('exit')}"
+    return f"  [check failed: {cut(how, TITLE_COLUMNS)}]"
+
+
 def _member(label: str, *names: str) -> "Callable[[Progress, Mapping[str, Any]], str | None]":
     def line(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
         text = next((event[name] for name in names if event.get(name)), None)
@@ -256,6 +264,8 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "prompt.queued": _prompt_waits,
     "prompt.dropped": _prompt_dropped,
     "run.recovered": lambda _progress, _event: "  [recovered: the daemon is back]",
+    "check.started": lambda _progress, event: f"  [check: {cut(event['command'], TITLE_COLUMNS)}]",
+    "check.ended": _check_ended,
     "agent.plan": _plan,
     "agent.notice": _member("note", "text"),
     "agent.noise": _member("noise", "text", "preview"),

@@ -2,16 +2,20 @@
 
 from ..errors import CoachmanError
 from ..wire import exit_of_result
+from .durations import spoken
 from .options import Command
 from .render import ending, left_behind
-from .visible import visible
+from .visible import cut, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..records import Check
     from ..results import RunResult
     from .console import Console
     from .options import Arguments
 
+CHECK_COLUMNS = 100
+CHECK_LINES = 20
 COMMAND = Command(
     "result [X]",
     "Print how a run ended: its final message, what it changed, where the evidence lies.\n"
@@ -61,8 +65,21 @@ def _print(console: "Console", result: "RunResult") -> None:
         console.line("  " + line)
 
 
+def _checked(check: "Check | None") -> list[str]:
+    """How the check went and, where it failed, the end of what it said."""
+    if check is None:
+        return []
+    duration_s = check.get("duration_s")
+    took = f" after {spoken(duration_s)}" if duration_s else ""
+    command = cut(check["command"], CHECK_COLUMNS)
+    if check.get("exit") == 0:
+        return [f"check passed{took}: {command}"]
+    said = visible(check.get("output") or "", lines=True).splitlines()[-CHECK_LINES:]
+    return [f"check failed{took}: {command}", *(f"  {line}" for line in said)]
+
+
 def _left(result: "RunResult") -> list[str]:
-    lines = left_behind(result)
+    lines = [*_checked(result.get("check")), *left_behind(result)]
     lines += [f"warning: {visible(warning)}" for warning in result.get("warnings") or ()]
     if evidence := result.get("evidence_dir"):
         lines.append(f"evidence: {visible(evidence)}")

@@ -26,6 +26,7 @@ TIMEOUTS = (
     Option("--queue-timeout", "end it when it has not begun after so long", "DURATION"),
     Option("--permission-timeout", "deny what nobody answers in this time", "DURATION"),
     Option("--parked-timeout", "close a kept run that nobody prompts in this time", "DURATION"),
+    Option("--check-timeout", "how long its check may take", "DURATION"),
 )
 COMMAND = Command(
     "run [OPTIONS] [PROMPT|@FILE|-] [-- PROGRAM ARG…]",
@@ -46,6 +47,7 @@ COMMAND = Command(
         "--permissions", "allow, ask or deny what it asks for", "MODE", choices=PERMISSION_MODES
     ),
     *TIMEOUTS,
+    Option("--check", "a shell command that decides once the agent is through", "COMMAND"),
     Option("--base", "the commit to begin from", "REV"),
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -119,6 +121,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "profile": arguments.text("profile") or console.env.get("COACHMAN_PROFILE"),
         "permissions": mode,
         "base": arguments.text("base"),
+        "check": arguments.text("check"),
         "timeouts": timeouts(arguments, "run"),
         "labels": _labels(arguments.texts("label")),
         "title": arguments.text("title"),
@@ -138,6 +141,7 @@ def timeouts(arguments: "Arguments", verb: str) -> dict[str, float] | None:
         "queue_s": "queue-timeout",
         "permission_s": "permission-timeout",
         "parked_s": "parked-timeout",
+        "check_s": "check-timeout",
     }
     limits = {
         name: some_seconds(text, f"{verb} --{option}")

@@ -34,6 +34,8 @@ TURN_ENDED = "turn.ended"
 TURN_RECORDED = "turn.recorded"
 PROMPT_QUEUED = "prompt.queued"
 PROMPT_DROPPED = "prompt.dropped"
+CHECK_STARTED = "check.started"
+CHECK_ENDED = "check.ended"
 INPUT = "agent.input"
 SESSION = "agent.session"
 PERMISSION_REQUESTED = "permission.requested"
@@ -60,6 +62,7 @@ DECISIVE = frozenset(
         PERMISSION_REQUESTED,
         PERMISSION_RESOLVED,
         DEADLINE_EXPIRED,
+        CHECK_ENDED,
     }
 )
 # An input is synced before its bytes leave; this one has none.
@@ -89,6 +92,7 @@ EVENT_TYPES = (
         TURN_STARTED,
         TURN_RECORDED,
         USAGE_UPDATED,
+        CHECK_STARTED,
         DEADLINE_WARNED,
         HOST_SUSPENDED,
         ERROR,
@@ -100,6 +104,8 @@ __all__ = [
     "ATTEMPT_ENDED",
     "ATTEMPT_STARTED",
     "CHANGES",
+    "CHECK_ENDED",
+    "CHECK_STARTED",
     "CONVERSATION_EVENTS",
     "DEADLINE_EXPIRED",
     "DEADLINE_WARNED",

@@ -14,10 +14,11 @@ WARNED_PART = 0.1
 WARNED_MOST_S = 300.0
 
 WORKING = frozenset({"preparing", "active"})
+CHECK_DEFAULT_S = 1800.0
 LIVING = frozenset({"queued", "preparing", "active", "waiting", "parked"})
 # In which states a deadline runs. A stopping run has only its ladder and its agent's own timers.
 RUNS_IN: Mapping[str, frozenset[str]] = {
-    "wall": LIVING,
+    "wall": LIVING | {"checking"},
     "work": WORKING,
     "stall": frozenset({"active"}),
     "turn": frozenset({"active"}),

@@ -63,6 +63,8 @@ class End:
                 self._run.post(inbox.OutputGrew())
             case inbox.EpilogueDone():
                 self._epilogue = message
+            case inbox.CheckDone():
+                self._run.check.note(message)
 
     async def advance(self) -> None:
         """Go on towards the end, as far as the agent is through."""
@@ -77,7 +79,8 @@ class End:
 
     async def _finish(self, attempt: Attempt, exit: Mapping[str, Any]) -> None:
         run = self._run
-        await self._enter_stopping("agent_exited")
+        if run.view.state != "checking":
+            await self._enter_stopping("agent_exited")
         run.ladder.leave()
         if not run.view.finished:
             if self._waits_for_epilogue():
@@ -88,7 +91,8 @@ class End:
             ending = await trio.to_thread.run_sync(attempt.ending, given)
             await attempt.tell(given.kind, given.payload, ending=ending)
             reach("end.finished")
-        await self._conclude(exit)
+        if not await run.check.advance():
+            await self._conclude(exit)
 
     def _waits_for_epilogue(self) -> bool:
         """Whether the epilogue is still to come; starts it where it is wanted."""

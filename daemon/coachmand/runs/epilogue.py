@@ -23,7 +23,7 @@ MARGIN_S = 5.0
 
 
 @define
-class _Watcher:
+class Watcher:
     """Waits for one thing: that the keeper has nothing more to say."""
 
     over: trio.Event = field(factory=trio.Event)
@@ -71,7 +71,7 @@ async def _start(run: "Run", planned: Launch, session: str, path: Path) -> None:
 
 async def _ends_well(run: "Run", path: os.PathLike[str]) -> bool:
     if keeper_alive(path):
-        watcher = _Watcher()
+        watcher = Watcher()
         link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
         await watcher.over.wait()
         link.close()

@@ -137,6 +137,18 @@ def _turn_interrupted(view: "View", event: Event) -> None:
 def _turn_recorded(view: "View", event: Event) -> None:
     view.turn_recorded = event["turn"]
     view.changes = event["changes"]
+    view.recorded = {**event["commits"], "warnings": event.get("warnings", [])}
+
+
+def _check_started(view: "View", event: Event) -> None:
+    view.check = {"command": event["command"]}
+    view.now = f"check: {event['command']}"[:NOW_CHARACTERS]
+
+
+def _check_ended(view: "View", event: Event) -> None:
+    names = ("exit", "signal", "duration_s", "output", "truncated", "error")
+    view.check = {**(view.check or {}), **{n: event[n] for n in names if n in event}}
+    view.now = None
 
 
 def _closing(view: "View", _event: Event) -> None:
@@ -259,6 +271,8 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.TURN_RECORDED: _turn_recorded,
     v.PROMPT_QUEUED: _prompt_queued,
     v.PROMPT_DROPPED: _prompt_dropped,
+    v.CHECK_STARTED: _check_started,
+    v.CHECK_ENDED: _check_ended,
     v.RUN_CLOSING: _closing,
     v.TURN_ENDED: _turn_ended,
     v.SESSION: _session,

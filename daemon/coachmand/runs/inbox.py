@@ -77,6 +77,13 @@ class EpilogueDone:
 
 
 @frozen
+class CheckDone:
+    """The run's check is over; ``record`` is what its event tells."""
+
+    record: dict[str, Any]
+
+
+@frozen
 class Concluded:
     """The work product is recorded and what is left of the run is ready to be written."""
 
@@ -168,6 +175,7 @@ Message = (
     | Exited
     | KeeperGone
     | EpilogueDone
+    | CheckDone
     | Concluded
     | TurnRecorded
     | Slept

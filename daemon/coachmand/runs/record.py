@@ -10,7 +10,7 @@ from coachman.results import Permissions
 
 from ..evidence.ids import handle_of
 from .clock import Moment
-from .deadlines import PARKED_DEFAULT_S
+from .deadlines import CHECK_DEFAULT_S, PARKED_DEFAULT_S
 
 # A request may name any of its members later; these names never carry a secret.
 _CONVERTER = cattrs.Converter()
@@ -61,6 +61,8 @@ class Record:
     stall_s: float | None = None
     turn_s: float | None = None
     queue_s: float | None = None
+    check: str | None = None
+    check_s: float = CHECK_DEFAULT_S
     profile: str = "edit"
     permissions: Permissions = "allow"
     network: str = "host"

@@ -1,5 +1,6 @@
 """From what a caller asks to a run's record: everything is checked before anything happens."""
 
+import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -68,6 +69,7 @@ class Timeouts:
     queue_s: float | None = field(default=None, validator=optional(_SECONDS))
     permission_s: float | None = field(default=None, validator=optional(_SECONDS))
     parked_s: float | None = field(default=None, validator=optional(_SECONDS))
+    check_s: float | None = field(default=None, validator=optional(_SECONDS))
 
 
 @frozen
@@ -76,6 +78,7 @@ class StartRequest:
 
     ``env`` lends the values of the variables that the agent declares; they stay in memory.
     ``as_agent`` names one of the CLI's own agents. With ``keep`` the run takes more prompts.
+    ``check`` is a shell command that decides at the end, "" for none where one is configured.
     """
 
     dir: str = field(validator=must("an absolute path", _is_path))
@@ -107,6 +110,9 @@ class StartRequest:
     )
     no_wait: bool = False
     dry_run: bool = False
+    check: str | None = field(
+        default=None, validator=optional(must("a command without NUL", lambda c: "\0" not in c))
+    )
 
 
 @frozen
@@ -176,6 +182,8 @@ async def plan(
         stall_s=_stall_s(request.timeouts, adapter.spec, limits),
         turn_s=limits["turn_s"],
         queue_s=limits["queue_s"],
+        check=_check(request, found, services),
+        check_s=limits["check_s"],
         profile=profile,
         permissions=request.permissions or services.config.permissions or "allow",
         model=request.model or _instance_model(name, services),
@@ -228,6 +236,13 @@ def _limits(timeouts: Timeouts, services: Services) -> dict[str, Any]:
 def _stall_s(timeouts: Timeouts, spec: AgentSpec, limits: Mapping[str, Any]) -> float | None:
     """A program that speaks no protocol may be silent for as long as it likes, unless told."""
     return timeouts.stall_s if spec.takes_argv else limits["stall_s"]
+
+
+def _check(request: StartRequest, found: FoundRepository, services: Services) -> str | None:
+    """The run's own, else the repository's."""
+    configured = services.config.repo.get(os.path.realpath(found.toplevel))
+    given = request.check if request.check is not None else configured and configured.check
+    return given if given and given.strip() else None
 
 
 def _check_agent(request: StartRequest, name: str, adapter: Adapter, services: Services) -> None:

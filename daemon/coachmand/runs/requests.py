@@ -37,7 +37,9 @@ async def _carry_out(run: "Run", asked: inbox.Asked) -> None:
 
 
 async def _cancel(run: "Run", asked: inbox.CancelAsked) -> None:
-    already = run.view.state in ("stopping", "ended")
+    state = run.view.state
+    # A run on its way out of itself may still have its check to come.
+    already = state == "ended" or (state == "stopping" and not run.check.to_come)
     if not already:
         await run.stop("cancelled", asked.by)
     asked.reply.give({"already": already})

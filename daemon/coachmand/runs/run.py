@@ -23,6 +23,7 @@ from ..journal.log import Journal
 from ..redaction import Redactor
 from . import adoption, inbox, ladder, requests, transitions
 from .attempt import Attempt
+from .check import Check
 from .clock import boottime_s, stamp
 from .conclusion import conclude, product_of, write_result
 from .end import End
@@ -72,6 +73,7 @@ class Run:
         self.preparation = Preparation(self)
         self.turns = Turns(self)
         self.timing = Timing(self)
+        self.check = Check(self)
         self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
@@ -296,7 +298,7 @@ class Run:
     async def _close_after_turn(self) -> None:
         """A bounded run closes after its first turn: the agent may take its leave."""
         view = self.view
-        if not view.turn_over or self.end.exit is not None:
+        if not view.turn_over or self.end.exit is not None or view.state == "checking":
             return
         if not view.stdin_closed:
             # A kept agent waits for another prompt: it has confirmed a cancel, so go on.

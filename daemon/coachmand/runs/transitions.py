@@ -6,7 +6,8 @@ TRANSITIONS: dict[str, frozenset[str]] = {
     "active": frozenset({"waiting", "parked", "stopping", "ended"}),
     "waiting": frozenset({"active", "stopping", "ended"}),
     "parked": frozenset({"active", "stopping", "ended"}),
-    "stopping": frozenset({"ended"}),
+    "checking": frozenset({"stopping", "ended"}),
+    "stopping": frozenset({"checking", "stopping", "ended"}),
     "ended": frozenset(),
 }
 

@@ -187,7 +187,7 @@ class Turns:
         if not keep or not view.turn or view.stdin_closed or self._run.end.exit is not None:
             return False
         if view.turn_recorded < view.turn:
-            self._record_tree(view.turn)
+            self.record_tree(view.turn)
         elif view.queue:
             return await self._next_turn()
         elif view.closing:
@@ -260,7 +260,8 @@ class Turns:
 
     # --- the tree at a turn's end ---
 
-    def _record_tree(self, turn: int) -> None:
+    def record_tree(self, turn: int) -> None:
+        """Make the tree as it is a commit; a line tells once it is."""
         if self._recording != turn:
             self._recording, self._recorded = turn, trio.Event()
             self._run.spawn(self._record, turn)

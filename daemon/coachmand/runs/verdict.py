@@ -40,6 +40,7 @@ class Facts:
     interrupted: bool = False
     session: str | None = None
     session_wanted: str | None = None
+    check: Mapping[str, Any] | None = None
 
 
 @frozen
@@ -93,6 +94,18 @@ def _other_session(facts: Facts) -> bool:
 def _session_changed(facts: Facts) -> Verdict:
     named = f"it was to resume session {facts.session_wanted}, and opened {facts.session}"
     return Verdict("failed", "session_changed", f"the agent is in another session: {named}")
+
+
+def _check_failed(facts: Facts) -> Verdict:
+    check = facts.check or {}
+    how = check.get("error") or (
+        f"the check was killed by signal {check['signal']}"
+        if check.get("signal")
+        else f"the check exited with status {check.get('exit')}"
+    )
+    said = str(check.get("output") or "").strip()[-STDERR_CHARACTERS:]
+    last = f": {said.splitlines()[-1]}" if said else ""
+    return Verdict("check_failed", "check_failed", f"{how}{last}")
 
 
 def _idle(facts: Facts) -> bool:
@@ -158,6 +171,7 @@ RULES: tuple[Rule, ...] = (
         lambda f: f.stop_reason == "cancelled",
         _always("failed", "cancelled_by_agent", "the agent cancelled its own turn"),
     ),
+    (lambda f: f.check is not None and f.check.get("exit") != 0, _check_failed),
     (
         lambda f: _idle(f) and not f.exit_status_decides,
         _always("empty", "end_turn", "no message, no change"),

@@ -92,6 +92,8 @@ class View:
     changes: dict[str, int] | None = None
     commits: dict[str, str | None] | None = None
     failure: str | None = None
+    recorded: dict[str, Any] | None = None
+    check: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""

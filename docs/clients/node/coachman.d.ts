@@ -110,6 +110,17 @@ export type Changes = {
   "removed": number;
 };
 
+/** What came of a run's check. `exit` is null where it came to no end of its own. */
+export type Check = {
+  "command": string;
+  "duration_s"?: number | null;
+  "error"?: string;
+  "exit"?: number | null;
+  "output"?: string;
+  "signal"?: number | null;
+  "truncated"?: boolean;
+};
+
 /** An ended run that was chosen; `log_bytes` is what its raw logs took. */
 export type CleanedRun = {
   "ended_at": number;
@@ -267,7 +278,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -460,6 +471,39 @@ export type EventAttemptStarted = {
   "start": string | null;
   "subfolder": string;
   "why": string;
+};
+
+/** It is over. `output` is the end of what it wrote, `error` why it came to no end. */
+export type EventCheckEnded = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "check.ended";
+  "duration_s": number | null;
+  "error"?: string;
+  "exit": number | null;
+  "output": string;
+  "signal": number | null;
+  "truncated"?: boolean;
+};
+
+/** The agent is through, and the run's check begins. */
+export type EventCheckStarted = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "check.started";
+  "command": string;
 };
 
 /** A deadline was reached and enforced. */
@@ -1099,6 +1143,7 @@ export type RunResult = {
   "bytes"?: Bytes;
   "changed_files"?: Array<FileChange>;
   "changes"?: Changes;
+  "check"?: Check | null;
   "cleaned"?: GoneSince;
   "commits"?: Commits;
   "cost"?: Cost | null;
@@ -1252,6 +1297,7 @@ export type Timeouts = {
   "queue_s"?: number | null;
   "permission_s"?: number | null;
   "parked_s"?: number | null;
+  "check_s"?: number | null;
 };
 
 /** A run with something that cannot be read. */
@@ -1562,6 +1608,7 @@ export interface Methods {
       "request_key"?: string | null;
       "no_wait"?: boolean;
       "dry_run"?: boolean;
+      "check"?: string | null;
     };
     result: RunStarted;
   };

@@ -1,0 +1,166 @@
+"""The check of a run: a command in its boundary once its agent is through, and what came of it.
+
+It has a keeper of its own, so that it outlives the daemon: the next one finds it again.
+"""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import trio
+from attrs import evolve
+
+from .. import durable, keeper
+from ..evidence import rawlogs
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from . import inbox
+from .clock import boottime_s
+from .deadlines import KEEPER_MARGIN_S
+from .epilogue import Watcher
+from .keepers import KeeperError, end_keeper, keeper_alive, launch, read_exit
+from .link import KeeperLink
+from .prepare import Launch, launch_record
+
+if TYPE_CHECKING:
+    from .run import Run
+
+log = structlog.get_logger("run")
+OUTPUT_BYTES = 16 * 1024
+RETRY_S = 0.05
+# Both streams in one, in the order in which they were written.
+MERGED = 'exec 2>&1; exec /bin/sh -c "$1"'
+# The run was brought to its end by nobody but itself.
+BY_ITSELF = frozenset({"turn_ended", "agent_exited", "closed"})
+
+
+class Check:
+    """Runs the command of ``run``'s record after a turn that ended well; `advance` goes on."""
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self._watching = False
+        self._ending = False
+        self._done: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Check of {self._run.fixed.handle}: {self._run.view.check}>"
+
+    @property
+    def to_come(self) -> bool:
+        """Whether it is still to be run, or runs."""
+        view = self._run.view
+        if view.check is not None:
+            return "exit" not in view.check
+        well = view.turn_over and view.turn_stop_reason == "end_turn"
+        by_itself = view.state != "stopping" or view.reason in BY_ITSELF
+        return self._run.fixed.check is not None and well and by_itself
+
+    def note(self, message: inbox.CheckDone) -> None:
+        """It is over."""
+        self._done = message.record
+
+    async def advance(self) -> bool:
+        """Do what is next of it; whether the run has to wait for that."""
+        run, view = self._run, self._run.view
+        if not self.to_come:
+            return False
+        if view.turn_recorded < view.turn:
+            # What the check leaves behind is not the agent's work.
+            run.turns.record_tree(view.turn)
+            return True
+        if view.check is None:
+            began = Entry(v.CHECK_STARTED, {"command": run.fixed.check})
+            await run.enter("checking", told=[began])
+        if self._done is None:
+            self._watch()
+            return True
+        ended = Entry(v.CHECK_ENDED, self._done)
+        if view.state == "checking":
+            await run.enter("stopping", "checked", told=[ended])
+        else:
+            await run.record([ended])
+        return False
+
+    def _watch(self) -> None:
+        path = self._path
+        if not self._watching:
+            self._watching = True
+            self._run.spawn(self._carry_out, path)
+        if self._run.view.state == "stopping" and not self._ending:
+            self._ending = True
+            self._run.spawn(trio.to_thread.run_sync, _end, path)
+
+    @property
+    def _path(self) -> Path:
+        return self._run.directory.attempt(self._run.view.attempt) / "check"
+
+    async def _carry_out(self, path: Path) -> None:
+        error = None
+        try:
+            wanted = self._run.view.state != "stopping"
+            if wanted and not await trio.Path(path).exists():
+                await self._start(path)
+            await self._wait(path)
+        except (KeeperError, OSError) as failure:
+            error = f"cannot run the check: {failure}"
+        record = await trio.to_thread.run_sync(_record, path, error)
+        self._run.post(inbox.CheckDone(record))
+
+    async def _start(self, path: Path) -> None:
+        run, planned = self._run, self._run.launch
+        if planned is None:
+            raise KeeperError("its sandbox cannot be made again", "launch")
+        await trio.to_thread.run_sync(durable.make_directory, path)
+        launched = launch_record(self._planned(planned), run.services, path, self._due_s())
+        lock = os.path.join(path, keeper.LOCK_NAME)
+        # Its logs are masked with the agent's: its keeper has nothing to keep for that.
+        await launch({**launched, "stdin": "null", "mask": []}, lock, run.services.python)
+
+    def _planned(self, planned: Launch) -> Launch:
+        command = self._run.fixed.check or ""
+        return evolve(planned, command=("/bin/sh", "-c", MERGED, "check", command))
+
+    def _due_s(self) -> float:
+        run = self._run
+        wall_s = run.fixed.wall.due_boottime_s(run.boot) + KEEPER_MARGIN_S
+        return min(wall_s, boottime_s() + run.fixed.check_s)
+
+    async def _wait(self, path: Path) -> None:
+        run = self._run
+        while keeper_alive(path) and read_exit(path) is None:
+            watcher = Watcher()
+            try:
+                link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
+            except KeeperError:
+                # It is about to listen, or about to be gone.
+                await trio.sleep(RETRY_S)
+                continue
+            await watcher.over.wait()
+            link.close()
+
+
+def _end(path: Path) -> None:
+    """Kill it, whatever it is at. Blocks."""
+    try:
+        end_keeper(path)
+    except KeeperError as error:
+        log.error("orphans_live", path=str(path), error=str(error))
+
+
+def _record(path: Path, error: str | None) -> dict[str, Any]:
+    """What is known of a check that is over. Blocks."""
+    exit = read_exit(path)
+    if exit is None:
+        why = error or "the check was killed"
+        return {"exit": None, "signal": None, "duration_s": None, "output": "", "error": why}
+    logs = sorted(path.glob("stdout.*"), key=lambda log: int(log.suffix[1:]))
+    output = rawlogs.tail(logs, OUTPUT_BYTES).decode("utf-8", "replace")
+    took_s = exit.get("ended_boottime_s", 0) - exit.get("started_boottime_s", 0)
+    found = {"exit": exit.get("exit_code"), "signal": exit.get("signal")}
+    found |= {"duration_s": round(took_s, 3), "output": output}
+    found["truncated"] = exit.get("stdout_bytes", 0) > OUTPUT_BYTES
+    if exit.get("ended_by") == "deadline":
+        return {**found, "exit": None, "error": f"the check was not done after {took_s:.0f} s"}
+    return {**found, **({"error": exit["error"]} if "error" in exit else {})}
