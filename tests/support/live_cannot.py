@@ -1,5 +1,6 @@
 """What a CLI cannot do, by part and scenario, each with a proof that it is still so."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,6 +26,27 @@ def _asks_nothing(stage: Stage) -> None:
     assert "exec" not in _argv(stage, permissions="ask")
 
 
+def _commands_fail(stage: Stage) -> None:
+    """The command fails as no second sandbox can be built; the model hears of it."""
+    play = stage.session()
+    turn = play.prompt("RUN sh note.sh\nSAY noted")
+    play.allow_all(turn)
+
+    assert "it ran" not in json.dumps(play.events("tool.call_update"))
+    assert play.events("tool.call_update")[-1]["status"] == "failed"
+
+
+def _tells_no_output(stage: Stage) -> None:
+    """The command runs and the model hears what it printed; nobody else does."""
+    play = stage.session()
+    turn = play.prompt("RUN sh note.sh\nSAY noted")
+    play.allow_all(turn)
+
+    assert play.said(turn).strip() == "noted"
+    assert play.events("tool.call_update")[-1]["status"] == "completed"
+    assert "it ran" not in json.dumps(play.events("tool.call_update"))
+
+
 def _takes_one_prompt(stage: Stage) -> None:
     """It is for runs of one prompt alone."""
     assert "exec" in _argv(stage)
@@ -47,6 +69,14 @@ _EXEC_ONCE = Cannot(
 CANNOT: dict[tuple[str, str], Cannot] = {
     ("codex-exec", "deny"): _EXEC_ASKS,
     ("codex-exec", "allow"): _EXEC_ASKS,
+    ("codex-exec", "allow_command"): _EXEC_ASKS,
     ("codex-exec", "two_prompts"): _EXEC_ONCE,
     ("codex-exec", "interrupt_tool"): _EXEC_ONCE,
+    ("gemini", "allow_command"): Cannot(
+        "it runs the command, and tells nothing of what that printed", _tells_no_output
+    ),
+    ("codex-acp", "allow_command"): Cannot(
+        "its mode that asks has a sandbox of its own, which cannot be built inside of ours",
+        _commands_fail,
+    ),
 }
