@@ -131,16 +131,22 @@ def test_one_key_resumes_once(daemon: DaemonProcess, repo: Path) -> None:
 
 
 def test_another_session_fails_the_run(daemon: DaemonProcess, repo: Path) -> None:
-    """The agent opened one that was not asked for: the run says which, and did nothing in it."""
+    """The agent opened one that was not asked for: the run says which, and did nothing in it.
+
+    Whoever goes on from there still means the session that was wanted.
+    """
     first = ended(daemon, repo, "say one\nmislay")
     with daemon.client() as client:
         second = client.run.resume(first, "write a.txt x")["run"]
-    before, result = at.result(daemon, first), at.result(daemon, second)
+        before, result = at.result(daemon, first), at.result(daemon, second)
+        third = client.run.resume(second, "say three")["run"]
+        wanted = client.run.get(third)["request"]["session"]
+        at.result(daemon, third)
 
     assert (result["outcome"], result["stop_reason"]) == ("failed", "session_changed")
     assert before["session"] in result["error"]["message"]
     assert result["session"] in result["error"]["message"]
-    assert result["session"] != before["session"]
+    assert result["session"] != before["session"] == wanted
     assert result["changed_files"] == []
     at.check_journal(daemon.events(second))
 
