@@ -1,5 +1,6 @@
 """Recordings of agents that speak ACP: each says and does what it was told, and counts it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,7 +8,14 @@ import pytest
 import agents_replay
 from agents_parts import PARTS
 from agents_replay import ended, events_of, replay, text_of
-from coachman_adapters.conversation import Action, Ask, SessionKnown, Usage
+from coachman_adapters.conversation import (
+    Action,
+    AgentRequest,
+    Ask,
+    Prompt,
+    SessionKnown,
+    Usage,
+)
 
 AGENTS = ("claude-agent-acp", "codex-acp", "gemini", "qwen")
 DONE, FAILED, CUT = ["completed"], ["failed"], ["cancelled"]
@@ -148,6 +156,21 @@ def test_the_model_is_told(part: str, model: str) -> None:
     _, actions = told(part, "say")
 
     assert [action for action in actions if isinstance(action, Usage)][-1].model == model
+
+
+@pytest.mark.parametrize("part", ["claude-agent-acp", "codex-acp", "gemini"])
+def test_a_session_is_taken_up_by_its_id_alone(part: str) -> None:
+    """A title or a number could mean another session than the one that was asked for."""
+    request = AgentRequest("/workspace", "/home/agent", session="the last one")
+    conversation = PARTS[part].agent.converse(request)
+    conversation.start()
+    conversation.intend(Prompt(1, "SAY never"))
+    able = {"loadSession": True, "sessionCapabilities": {"resume": {}}}
+    answer = {"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": able}}
+    [over] = ended(conversation.receive(json.dumps(answer).encode() + b"\n"))
+
+    assert over.error is not None
+    assert over.error["code"] == "no_session"
 
 
 @pytest.mark.parametrize(("name", "mode"), [("write_free", "agent-full-access"), ("run", None)])

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from coachman_adapters.acp.agent import AcpAgent
-from coachman_adapters.acp.quirks import Quirks
+from coachman_adapters.acp.quirks import UUID, Quirks
 from coachman_adapters.claude.agent import CLAUDE, SWITCHES
 from coachman_adapters.codex.agent import CODEX
 from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan, UserFiles
@@ -46,7 +46,8 @@ CLAUDE_AGENT_ACP = AcpAgent(
     launch=starts(
         env={**dict.fromkeys(SWITCHES, "1"), "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "false"}
     ),
-    quirks=Quirks(mode="default", cost="session"),
+    # It would take a session's title for an id.
+    quirks=Quirks(mode="default", session_form=UUID, cost="session"),
 )
 CODEX_ACP = AcpAgent(
     spec=evolve(
@@ -70,6 +71,7 @@ CODEX_ACP = AcpAgent(
         mode="read-only",
         free_mode="agent-full-access",
         logins={"CODEX_API_KEY": "api-key", "OPENAI_API_KEY": "api-key"},
+        session_form=UUID,
         trouble=("_meta", "codex", "threadStatus", "type", "systemError"),
     ),
 )
