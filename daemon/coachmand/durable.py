@@ -8,12 +8,12 @@ dropped the pages that it could not write.
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from . import ownership
 from .failpoints import guard, reach
 
 FILE_MODE = 0o600
@@ -43,6 +43,7 @@ class FullError(DiskError):
 
 @contextlib.contextmanager
 def _disk() -> Iterator[None]:
+    ownership.check()
     try:
         yield
     except DiskError:
@@ -146,6 +147,16 @@ def put_all(path: Path, pieces: Iterable[bytes]) -> None:
         temporary.unlink()
         raise
     reach("disk.renamed")
+
+
+@_disk()
+def copy(path: Path) -> None:
+    """Write a file anew, in its place: whatever befell the old one's pages is left behind."""
+    if not path.is_file():
+        raise DiskError(errno.EINVAL, "not a regular file", str(path))
+    with path.open("rb") as old:
+        put_all(path, iter(lambda: old.read(1 << 20), b""))
+    sync_directory(path.parent)
 
 
 @_disk()
@@ -276,58 +287,3 @@ class AppendFile:
             _truncate(self._fd, end)
             self.sync()
         return size - end
-
-
-class Lock:
-    """An exclusive lock that names its holder and ends with its process."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    @classmethod
-    def take(cls, path: Path, holder: str) -> "Lock":
-        """Lock ``path`` for ``holder``.
-
-        Raises `LockHeldError` with the text of whoever holds it.
-        """
-        fd = _open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.pread(fd, 4096, 0).decode("utf-8", "replace").strip()
-            os.close(fd)
-            raise LockHeldError(text or "an unknown process") from None
-        # Who it is, is said for people only: a full disk does not keep a daemon from starting.
-        with contextlib.suppress(OSError):
-            _truncate(fd, 0)
-            _pwrite(fd, holder.encode() + b"\n", 0)
-        return cls(fd)
-
-    @classmethod
-    def inherit(cls, path: Path, fd: int) -> "Lock":
-        """The lock that this process held before it re-executed itself.
-
-        Raises `LockHeldError` where ``fd`` is not that lock.
-        """
-        try:
-            same = os.path.samestat(os.fstat(fd), path.stat())
-            os.set_inheritable(fd, False)
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise LockHeldError("another process: the lock was lost on the way") from error
-        if not same:
-            raise LockHeldError("another process: the lock was replaced on the way")
-        return cls(fd)
-
-    @property
-    def fd(self) -> int:
-        """The descriptor that holds it; whoever inherits it holds the lock."""
-        return self._fd
-
-    def release(self) -> None:
-        """Let the next one in."""
-        os.close(self._fd)
-
-
-class LockHeldError(Exception):
-    """Somebody else holds the lock; the text says who."""

@@ -61,6 +61,8 @@ STEPS = (
     "end.recorded",
     "end.result_written",
     "end.indexed",
+    "storage.reserve_given_up",
+    "storage.room_again",
 )
 # The same of a task that is cleaned up.
 CLEANUP_STEPS = (

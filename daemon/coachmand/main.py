@@ -8,6 +8,7 @@ import resource
 import secrets
 import signal
 import socket
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -42,12 +43,14 @@ from .evidence.state import StateDirectory
 from .indexing import open_index, reindex
 from .methods import build_registry
 from .methods.context import Context, Daemon
+from .ownership import Fence, Lock, LockHeldError, stand_behind
 from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
 from .runs.admission import Admission
 from .runs.clock import boot_id, epoch_ms
 from .runs.scopes import Scopes
 from .runs.services import Boundary, Services
+from .runs.storage import Storage
 from .runs.supervisor import Supervisor
 from .service import HandedError, Service, listening_socket
 from .upgrade import Leaving, Upgrades, reexecute
@@ -137,7 +140,7 @@ def _service() -> Service:
         raise StartError("Configuration", str(error), EXIT_CONFIG) from error
 
 
-def _come_back(listener: tuple[int, bool], lock: durable.Lock, service: Service) -> None:
+def _come_back(listener: tuple[int, bool], lock: Lock, service: Service) -> None:
     try:
         reexecute(listener, lock.fd, service)
     except OSError as error:
@@ -165,7 +168,7 @@ def _configuration(env: Mapping[str, str]) -> Config:
 @contextmanager
 def _state(
     env: dict[str, str], lock_fd: int | None
-) -> Iterator[tuple[Config, StateDirectory, durable.Lock]]:
+) -> Iterator[tuple[Config, StateDirectory, Lock]]:
     """Configuration and state directory, the latter locked for us alone."""
     config = _configuration(env)
     logs.configure(config.log.level)
@@ -176,12 +179,12 @@ def _state(
         durable.make_directory(state.root)
         os.chmod(state.root, durable.DIRECTORY_MODE)
         lock = (
-            durable.Lock.take(state.root / "lock", holder)
+            Lock.take(state.root / "lock", holder)
             if lock_fd is None
-            else durable.Lock.inherit(state.root / "lock", lock_fd)
+            else Lock.inherit(state.root / "lock", lock_fd)
         )
         state.create()
-    except durable.LockHeldError as error:
+    except LockHeldError as error:
         text = f"cannot start: {root} is held by the daemon with {error}"
         raise StartError("Conflict", text, EXIT_STATE, "talk to that one, or stop it") from error
     except OSError as error:
@@ -202,7 +205,11 @@ async def _serve(
 ) -> tuple[int, bool] | None:
     """Serve until told to leave; the listening socket where the daemon is to come back."""
     workers = GitWorkers()
-    services = await trio.to_thread.run_sync(_services, config, state, env, workers)
+    try:
+        services = await trio.to_thread.run_sync(_services, config, state, env, workers)
+    except (durable.DiskError, sqlite3.Error) as error:
+        text = f"cannot start: {error}"
+        raise StartError("Degraded", text, EXIT_STORAGE, "make room on the disk") from error
     services.scopes = Scopes.of(env, is_service=service.notify_path is not None)
     registry = build_registry()
     build = await trio.to_thread.run_sync(build_digest)
@@ -225,7 +232,9 @@ async def _serve(
                 upgrades.look,
             )
             nursery.start_soon(_detach_on_signal, leaving)
+            services.storage.on_fenced = leaving.end
             nursery.start_soon(report.keep_alive, service)
+            nursery.start_soon(services.storage.keep)
             await supervisor.recover()
             await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))
             nursery.start_soon(report.tell_status, service, supervisor)
@@ -261,6 +270,9 @@ def _services(
     config: Config, state: StateDirectory, env: dict[str, str], workers: GitWorkers
 ) -> Services:
     return Services(
+    storage = Storage(state.root, config.storage.reserve)
+    generation = _next_generation(state.root / "generation", storage)
+    stand_behind(Fence.of(state.root / "generation"))
         state=state,
         config=config,
         index=open_index(state),
@@ -268,12 +280,13 @@ def _services(
         adapters=adapters_of(config),
         boundary=_boundary(env),
         environment=env,
-        generation=_next_generation(state.root / "generation"),
+        generation=generation,
         boot=boot_id(),
         python=sys.executable,
         guest=str(Path(guest_package.__file__ or "").parent),
         admission=Admission(config.capacity.max_active),
     )
+        storage=storage,
 
 
 def _boundary(env: dict[str, str]) -> Boundary:
@@ -291,12 +304,17 @@ def _boundary(env: dict[str, str]) -> Boundary:
     return Boundary(bwrap, found, host)
 
 
-def _next_generation(path: Path) -> int:
+def _next_generation(path: Path, storage: Storage) -> int:
     """A number greater than that of any daemon before: keepers refuse lower ones."""
     try:
         number = int(path.read_text()) + 1
     except (FileNotFoundError, ValueError):
         # A lost counter must not fall behind what keepers have seen: the clock is ahead of it.
         number = int(time.time())
-    durable.replace(path, f"{number}\n".encode())
+    text = f"{number}\n".encode()
+    try:
+        durable.replace(path, text)
+    except durable.FullError:
+        durable.remove(storage.reserve)
+        durable.replace(path, text)
     return number

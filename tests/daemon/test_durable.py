@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from coachmand import durable
+from coachmand.ownership import Lock, LockHeldError
 
 
 def test_a_replaced_file_is_the_old_or_the_new(tmp_path: Path) -> None:
@@ -70,9 +71,9 @@ def test_a_torn_tail_is_cut_when_the_file_is_opened(tmp_path: Path) -> None:
 
 def test_a_lock_names_its_holder(tmp_path: Path) -> None:
     """The second one is told who holds it, and gets it once that one let go."""
-    first = durable.Lock.take(tmp_path / "lock", "pid 1 on here")
-    with pytest.raises(durable.LockHeldError, match="pid 1 on here"):
-        durable.Lock.take(tmp_path / "lock", "pid 2 on here")
+    first = Lock.take(tmp_path / "lock", "pid 1 on here")
+    with pytest.raises(LockHeldError, match="pid 1 on here"):
+        Lock.take(tmp_path / "lock", "pid 2 on here")
     first.release()
 
-    durable.Lock.take(tmp_path / "lock", "pid 2 on here").release()
+    Lock.take(tmp_path / "lock", "pid 2 on here").release()

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -191,17 +191,20 @@ def test_a_second_daemon_is_refused_and_told_who_holds_the_state(daemon: DaemonP
 
 
 async def test_each_daemon_attaches_as_a_higher_generation(
-    daemon: DaemonProcess, repo: Path, nursery: object
+    daemon: DaemonProcess,
+    repo: Path,
+    nursery: object,
+    eventually_async: Callable[..., Awaitable[object]],
 ) -> None:
     """A daemon that comes back from the dead is refused by a keeper that knows its successor."""
     run = at.start(daemon, repo, "say hi\nsleep 300")
     at.until_event(daemon, run, lambda event: event["type"] == "agent.message_chunk")
     path = at.attempt(daemon, run)
-    before = json.loads((path / "keeper.json").read_bytes())["generation"]
+    generation = lambda: json.loads((path / "keeper.json").read_bytes())["generation"]  # noqa: E731
+    before = generation()
     daemon.restart()
-    with daemon.client() as client:
-        client.run.get(run)
-    after = json.loads((path / "keeper.json").read_bytes())["generation"]
+    await eventually_async(lambda: generation() != before)
+    after = generation()
     with pytest.raises(KeeperError) as refused:
         await KeeperLink.attach(path, before, None, nursery)
     with daemon.client() as client:
@@ -214,7 +217,7 @@ async def test_each_daemon_attaches_as_a_higher_generation(
 
 
 def test_a_journal_that_the_disk_refuses_does_not_keep_a_daemon_from_starting(
-    daemon: DaemonProcess, repo: Path
+    daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:
     """The run is left to a later daemon, storage is degraded, and everything else answers."""
     run = at.start(daemon, repo, "say hi\nsleep 300")
@@ -225,6 +228,7 @@ def test_a_journal_that_the_disk_refuses_does_not_keep_a_daemon_from_starting(
     journal.symlink_to("/dev/full")
     daemon.start()
     with daemon.client() as client:
+        eventually(lambda: client.daemon.status()["storage"]["state"] != "ok")
         storage = client.daemon.status()["storage"]
         with pytest.raises(coachman.CoachmanError) as refused:
             client.run.start("say hi", dir=str(repo), agent="demo")

@@ -101,7 +101,8 @@ def hold(keeper: Keeper, message: Message, body: bytes) -> Message:
 
 def release(keeper: Keeper, message: Message, body: bytes) -> Message:
     keeper.outputs.release()
-    return {"storage_error": keeper.outputs.error}
+    outputs = keeper.outputs
+    return {"storage_error": outputs.error, "storage_errno": outputs.error_number}
 
 
 def dismiss(keeper: Keeper, message: Message, body: bytes) -> Message:

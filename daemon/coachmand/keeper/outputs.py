@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .record import Launch
 
 ERROR_TAIL_BYTES = 1024
-STORAGE_RETRY_S = 10.0
+STORAGE_RETRY_S = 2.0
 DRAIN_LIMIT_S = 5.0
 
 

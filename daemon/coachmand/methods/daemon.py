@@ -171,7 +171,7 @@ def _status(context: Context) -> results.DaemonStatus:
             "queued": admission.queued,
         },
         "storage": {
-            "state": "ok" if storage.ok else "degraded",
+            "state": storage.state,
             "free_bytes": shutil.disk_usage(services.state.root).free,
             "reason": storage.reason,
             "floor_bytes": services.config.retention.free_space_floor,

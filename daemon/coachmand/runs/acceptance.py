@@ -133,12 +133,7 @@ class Acceptance:
     def _check_means(self, no_wait: bool) -> None:
         services = self._services
         self.check_open("start")
-        if not services.storage.ok:
-            raise RpcError(
-                "Degraded",
-                f"cannot start: {services.storage.reason}",
-                hint="make room or mend the disk, then: coachman daemon restart",
-            )
+        services.storage.check("start")
         self._check_room()
         probe = services.boundary.probe
         if not probe.ok:
@@ -179,8 +174,9 @@ class Acceptance:
             reach("start.queued")
         except durable.DiskError as error:
             house.release(record)
-            self._services.storage.degrade(error, "a run's record")
-            raise RpcError("Degraded", f"cannot start: {self._services.storage.reason}") from error
+            self._services.storage.refused(error, "a run's record")
+            self._services.storage.check("start")
+            raise
         except BaseException:
             house.release(record)
             raise

@@ -9,6 +9,7 @@ class Admission:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._paused = False
         self._holders: set[str] = set()
         self._queue: deque[tuple[str, Callable[[], None]]] = deque()
 
@@ -30,6 +31,11 @@ class Admission:
         """Runs that wait for one."""
         return len(self._queue)
 
+    def pause(self, paused: bool) -> None:
+        """Give no slot to anybody, or go on doing so."""
+        self._paused = paused
+        self._serve()
+
     def enter(self, run: str, admitted: Callable[[], None]) -> None:
         """Queue for a slot; ``admitted`` is called once it is ours, perhaps at once."""
         self._queue.append((run, admitted))
@@ -46,7 +52,7 @@ class Admission:
         self._serve()
 
     def _serve(self) -> None:
-        while self._queue and len(self._holders) < self.limit:
+        while not self._paused and self._queue and len(self._holders) < self.limit:
             run, admitted = self._queue.popleft()
             self._holders.add(run)
             admitted()

@@ -1,11 +1,13 @@
 """How a run comes to its end: what is known of it, and what is still to be done."""
 
+import errno
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import trio
 from attrs import evolve
 
+from ..durable import DiskError
 from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
@@ -58,13 +60,23 @@ class End:
                 self.failure = text
             case inbox.Exited(exit=exit) if not self.is_lost:
                 reach("end.exited")
-                self.exit = exit
+                self.exit = self._trusted(exit)
                 # The end follows once all of the output is read, whoever announced it or not.
                 self._run.post(inbox.OutputGrew())
+            case inbox.StorageRefused(message=text):
+                raise DiskError(errno.EIO, text)
             case inbox.EpilogueDone():
                 self._epilogue = message
             case inbox.CheckDone():
                 self._run.check.note(message)
+
+    def _trusted(self, exit: dict[str, Any]) -> dict[str, Any]:
+        """An end whose logs may not be on the disk is known by nobody."""
+        why = exit.get("storage_error")
+        if why is None:
+            return exit
+        self._run.services.storage.degrade(OSError(errno.EIO, why), "an agent's output")
+        return {"lost": "storage_failed"}
 
     async def advance(self) -> None:
         """Go on towards the end, as far as the agent is through."""

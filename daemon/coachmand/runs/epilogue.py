@@ -31,7 +31,7 @@ class Watcher:
     def output(self, stdout: int, stderr: int) -> None:
         pass
 
-    def storage(self, error: str | None) -> None:
+    def storage(self, error: str | None, number: int | None) -> None:
         pass
 
     def exited(self, record: dict[str, Any]) -> None:

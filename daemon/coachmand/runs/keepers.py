@@ -29,13 +29,16 @@ class KeeperError(Exception):
     """A keeper could not be started or refused a request.
 
     `code` is the keeper's own, or `gone`, `timeout`, `launch`; `taken` says after a refused
-    write how many bytes of stdin the keeper has.
+    write how many bytes of stdin the keeper has, and `errno` what its disk complains of.
     """
 
-    def __init__(self, message: str, code: str, taken: int | None = None) -> None:
+    def __init__(
+        self, message: str, code: str, taken: int | None = None, errno: int | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.taken = taken
+        self.errno = errno
 
 
 class Starting:

@@ -47,8 +47,8 @@ class KeeperWatcher(Protocol):
     def exited(self, record: dict[str, Any]) -> None:
         """The sandbox ended; the content of exit.json, which is durable."""
 
-    def storage(self, error: str | None) -> None:
-        """The disk refuses output, which is kept; None when it takes it again."""
+    def storage(self, error: str | None, number: int | None) -> None:
+        """The disk refuses output, which is kept (errno ``number``); None when it takes it."""
 
     def gone(self, evicted: bool) -> None:
         """The connection ended: a later generation attached, or the keeper is no more."""
@@ -157,10 +157,11 @@ class KeeperLink:
         """Let the agent's output wait in its pipes."""
         await self.request("hold")
 
-    async def release(self) -> str | None:
-        """Read on; what the disk still refuses, if anything."""
-        error: str | None = (await self.request("release"))["storage_error"]
-        return error
+    async def release(self) -> None:
+        """Read on; the watcher is told what the disk still refuses, if anything."""
+        reply = await self.request("release")
+        if reply["storage_error"] is not None:
+            self._watcher.storage(reply["storage_error"], reply["storage_errno"])
 
     async def refresh(self) -> dict[str, Any]:
         """Ask for the status and keep it."""
@@ -243,7 +244,7 @@ class KeeperLink:
             case "exit":
                 self._watcher.exited(message)
             case "storage":
-                self._watcher.storage(message["error"])
+                self._watcher.storage(message["error"], message["errno"])
             case "evicted":
                 self._evicted = True
 
@@ -296,7 +297,8 @@ def _accepted(reply: dict[str, Any]) -> dict[str, Any]:
     """The members of an accepting reply. Raises KeeperError for a refusing one."""
     if reply.pop("ok", False) is not True:
         text = str(reply.get("error", "cannot tell: the keeper gave no reason"))
-        raise KeeperError(text, str(reply.get("code", "unknown")), reply.get("taken"))
+        code = str(reply.get("code", "unknown"))
+        raise KeeperError(text, code, reply.get("taken"), reply.get("errno"))
     reply.pop("id", None)
     return reply
 

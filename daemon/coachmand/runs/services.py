@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-import structlog
 from attrs import define, field, frozen
 
 from coachman_adapters.conversation import Adapter
@@ -16,8 +15,7 @@ from ..evidence.state import StateDirectory
 from ..repos.pool import GitWorkers
 from .admission import Admission
 from .scopes import Scopes
-
-log = structlog.get_logger("storage")
+from .storage import Storage
 
 
 @frozen
@@ -27,23 +25,6 @@ class Boundary:
     bwrap: Bwrap | None
     probe: Probe
     host: Host
-
-
-@define
-class Storage:
-    """Whether the disk can be trusted. Once degraded, it stays so until the daemon starts anew."""
-
-    reason: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.reason is None
-
-    def degrade(self, error: OSError, what: str) -> None:
-        """A write or a sync failed: no new runs; what it means is told by status."""
-        if self.ok:
-            self.reason = f"cannot write {what}: {error.strerror or error}"
-            log.error("storage_degraded", reason=self.reason)
 
 
 @define
@@ -62,6 +43,10 @@ class Services:
     python: str
     guest: str
     admission: Admission
-    storage: Storage = field(factory=Storage)
+    storage: Storage = field()
     scopes: Scopes = field(factory=Scopes)
     on_change: Callable[[], None] = lambda: None
+
+    @storage.default
+    def _storage(self) -> Storage:
+        return Storage(self.state.root)

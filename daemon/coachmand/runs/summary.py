@@ -5,6 +5,8 @@ from typing import Any
 from .record import Record
 from .view import View
 
+HELD = "held: the disk is full"
+
 
 def summary_of(record: Record, view: View) -> dict[str, Any]:
     """The summary of a run as the wire carries it."""
@@ -22,7 +24,7 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
         "created_at": record.created_ms,
         "started_at": view.started_ms,
         "ended_at": view.ended_ms,
-        "now": view.now,
+        "now": HELD if view.reason == "storage" else view.now,
         "tokens": (view.usage or {}).get("total"),
         "cost_usd": view.cost["usd"] if view.cost else view.cost_usd,
         "changes": view.changes,
