@@ -1,57 +1,73 @@
-"""The table of scenarios by part: which there are, which cannot be, and what came of the rest."""
+"""The table of scenarios by part: which there are, and what came of each."""
 
 import functools
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from live_cannot import CANNOT, Cannot
+from live_cannot import CANNOT
 from live_stage import Stage
 
 Scenario = Callable[[Stage], None]
 RESULTS = "COACHMAN_LIVE_RESULTS"
+# What the table calls them.
+SCENARIOS = {
+    "say": "answers a prompt",
+    "write": "writes into the worktree; tokens are the model's",
+    "deny": "hears of a denied write",
+    "allow": "waits for an answer, then writes",
+    "allow_command": "runs a command that was allowed",
+    "two_prompts": "takes two prompts, one after the other",
+    "cancel_stream": "is cancelled while it speaks",
+    "model_error": "tells the model's error, and does not succeed",
+    "interrupt_tool": "is interrupted in a tool: no process left, the session goes on",
+    "cancel_tool": "is cancelled in a tool: no process left",
+    "resume": "resumes the very session",
+    "usage": "tokens and cost of three turns over a resume are the model's",
+    "wrong_session": "fails where the session is gone, and begins no other",
+    "daemon_killed": "goes on in a tool when the daemon is killed; no event lost",
+}
 PASSES, FAILS = "yes", "no"
 
 
-@dataclass
 class Cells:
-    """What is known of each scenario with each part."""
+    """What came of each scenario with each part, as far as they were played."""
 
-    columns: dict[str, str] = field(default_factory=dict)
-    """Names of scenarios and their headings, in order."""
-    cannot: Mapping[tuple[str, str], Cannot] = field(default_factory=dict)
-    """By part and scenario."""
-    outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By part: its version, seconds, and the outcome of each scenario."""
+    def __init__(self) -> None:
+        self.parts: dict[str, dict[str, Any]] = {}
 
-    def scenario(self, heading: str) -> Callable[[Scenario], Scenario]:
-        """Make a test a column; where it is impossible, the proof of that is run instead."""
+    def __repr__(self) -> str:
+        return f"<Cells {sorted(self.parts)}>"
 
-        def column(play: Scenario) -> Scenario:
-            name = play.__name__.removeprefix("test_")
-            self.columns[name] = heading
-
-            @functools.wraps(play)
-            def cell(stage: Stage) -> None:
-                row = self.outcomes.setdefault(stage.part.name, {})
-                row[name] = FAILS
-                cannot = self.cannot.get((stage.part.name, name))
-                (cannot.proof if cannot else play)(stage)
-                row[name] = cannot.why if cannot else PASSES
-
-            return cell
-
-        return column
-
-    def write(self) -> None:
-        """Leave the outcomes where the environment wants them."""
+    def played(self, stage: Stage, seconds: float) -> None:
+        """A part is through: keep what is known of it, and leave it where that is wanted."""
+        row = self.parts.setdefault(stage.part.name, {"cells": {}})
+        row |= {"version": stage.version, "seconds": round(seconds)}
         path = os.environ.get(RESULTS)
-        if path and self.outcomes:
-            told = {"columns": self.columns, "parts": self.outcomes}
+        if path:
+            told = {"scenarios": SCENARIOS, "parts": self.parts}
             Path(path).write_text(json.dumps(told, indent=1) + "\n")
 
+    def note(self, stage: Stage, name: str, outcome: str) -> None:
+        """Remember one cell."""
+        self.parts.setdefault(stage.part.name, {"cells": {}})["cells"][name] = outcome
 
-CELLS = Cells(cannot=CANNOT)
+
+CELLS = Cells()
+
+
+def scenario(play: Scenario) -> Scenario:
+    """Make a test a row of the table; where it is impossible, the proof of that is run instead."""
+    name = play.__name__.removeprefix("test_")
+    assert name in SCENARIOS
+
+    @functools.wraps(play)
+    def cell(stage: Stage) -> None:
+        CELLS.note(stage, name, FAILS)
+        cannot = CANNOT.get((stage.part.name, name))
+        (cannot.proof if cannot else play)(stage)
+        CELLS.note(stage, name, cannot.why if cannot else PASSES)
+
+    return cell

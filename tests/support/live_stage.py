@@ -14,13 +14,15 @@ from typing import Any
 
 from agents_model import CACHED_TOKENS, ModelServer
 from agents_parts import Part
-from coachman_adapters.conversation import AgentSpec
+from coachmand.runs.keepers import keeper_alive
 from daemon_process import DaemonProcess, git, make_repository
 
+WORKSPACE = "/workspace"
 LIMIT_S = 60.0
 SOON_S = 10.0
 POLL_S = 0.02
-# Tools of the scenarios: one goes on for a day, one until it is told to stop.
+# Tools of the scenarios: one says a word, one goes on for a day, one until it is told to stop.
+NOTE = "#!/bin/sh\necho it ran\n"
 LINGER = "#!/bin/sh\nexec sleep 86399.$1\n"
 AWAIT = "#!/bin/sh\n: >begun\nuntil [ -e go ]; do sleep 0.05; done\necho went on >went.txt\n"
 _tokens = count(os.getpid() * 1000)
@@ -57,6 +59,7 @@ class Stage:
         self.part = part
         self.model = model
         self.root = root
+        self.version: str | None = None
         self.daemon = DaemonProcess(root, part.env(model))
         self.daemon.env["PATH"] = f"{agents / 'node_modules' / '.bin'}:{os.environ['PATH']}"
         for name, text in part.files(model).items():
@@ -64,11 +67,12 @@ class Stage:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         self.repo = make_repository(root / "repo")
+        (self.repo / "note.sh").write_text(NOTE)
         (self.repo / "linger.sh").write_text(LINGER)
         (self.repo / "await.sh").write_text(AWAIT)
         git(self.repo, "add", ".")
         git(self.repo, "commit", "-q", "-m", "tools")
-        self._session: Play | None = None
+        self._sessions: dict[str, Play] = {}
         self._resumed: tuple[Play, Play] | None = None
 
     def __repr__(self) -> str:
@@ -83,10 +87,6 @@ class Stage:
         """End what still runs, and the daemon."""
         self.client.close()
         self.daemon.tidy()
-
-    @property
-    def spec(self) -> AgentSpec:
-        return self.part.agent.spec
 
     def start(self, prompt: str, **members: Any) -> "Play":
         """Start a run in a task of its own."""
@@ -109,14 +109,19 @@ class Stage:
             play.close()
         return play
 
-    def session(self) -> "Play":
-        """The run that is kept for scenarios that leave it as it was, parked and asking."""
-        if self._session is None or not self._session.is_through():
-            play = self.start("SAY ready", keep=True, permissions="ask")
+    def session(self, permissions: str = "ask") -> "Play":
+        """The run that is kept for scenarios that leave it as it was, parked."""
+        play = self._sessions.get(permissions)
+        if play is None or not play.is_through():
+            play = self.start("SAY ready", keep=True, permissions=permissions)
             play.turn(1)
             play.parked()
-            self._session = play
-        return self._session
+            self._sessions[permissions] = play
+        return play
+
+    def tools(self) -> "Play":
+        """The kept run in which commands can be run."""
+        return self.session("ask" if self.part.asked_commands else "allow")
 
     def resumed(self) -> tuple["Play", "Play"]:
         """A run of one turn, and one of two turns that took up its session; both have ended."""
@@ -160,7 +165,9 @@ class Play:
 
     def prompt(self, text: str) -> int:
         """Another prompt; the number of its turn."""
-        return int(self.stage.client.run.prompt(self.run, text)["turn"])
+        text = self.stage.part.prompt(text, "/workspace")
+        prompt = self.stage.part.prompt(text, WORKSPACE)
+        return int(self.stage.client.run.prompt(self.run, prompt)["turn"])
 
     def interrupt(self) -> None:
         self.stage.client.run.interrupt(self.run)
@@ -181,18 +188,36 @@ class Play:
         """Return once ``linger.sh`` of this turn runs, whatever is asked before."""
 
         def runs() -> bool:
-            for asked in self._questions(turn):
-                self.stage.client.permission.answer(
-                    asked["request"], run=self.run, kind="allow_once"
-                )
+            self._allow(self._questions(turn))
             return bool(lingering(token))
 
         eventually(runs, f"{self} runs its tool")
 
+    def allow_all(self, turn: int) -> None:
+        """Allow whatever is asked until a turn is over."""
+
+        def ended() -> bool:
+            over = bool(self._ended(turn))
+            self._allow([] if over else self._waiting())
+            return over
+
+        eventually(ended, f"turn {turn} of {self} ends")
+
+    def _allow(self, questions: list[Any]) -> None:
+        for asked in questions:
+            request = asked["request"]
+            self.stage.client.permission.answer(request, run=self.run, kind="allow_once")
+
     def _questions(self, turn: int) -> list[Any]:
-        over = [event for event in self.events("turn.ended") if event["turn"] == turn]
+        over = self._ended(turn)
         assert not over, f"{self} ended turn {turn} before that: {over}"
+        return self._waiting()
+
+    def _waiting(self) -> list[Any]:
         return list(self.stage.client.permission.list(self.run)["permissions"])
+
+    def _ended(self, turn: int) -> list[Event]:
+        return [event for event in self.events("turn.ended") if event["turn"] == turn]
 
     # --- what came of it ---
 
@@ -218,7 +243,10 @@ class Play:
         """Its result, once it has ended."""
         waited = self.stage.client.run.wait([self.run], timeout_s=within_s)
         assert waited["met"] == "ended", f"{self} has not ended: {self.events()[-5:]}"
-        return dict(self.stage.client.run.result(self.run))
+        result = dict(self.stage.client.run.result(self.run))
+        executable = result["executable"] or {}
+        self.stage.version = executable.get("version") or result["agent_version"]
+        return result
 
     def events(self, *types: str) -> list[Event]:
         """Its journal as it lies on disk, of some types or all."""
@@ -229,7 +257,7 @@ class Play:
         """The end of a turn, once it is there."""
 
         def ended() -> list[Event]:
-            found = [e for e in self.events("turn.ended") if e["turn"] == number]
+            found = self._ended(number)
             if not found and self.state == "ended":
                 raise AssertionError(f"{self} ended before turn {number}: {self.result()}")
             return found
@@ -251,14 +279,19 @@ class Play:
         eventually(path.exists, f"{name} in the worktree of {self}", within_s)
         return path
 
+    def keepers(self) -> list[Path]:
+        """The attempts whose keepers live."""
+        directories = self.stage.daemon.state.glob(f"runs/{self.run}/attempts/*/")
+        return [directory for directory in directories if keeper_alive(directory)]
+
     def requests(self) -> list[dict[str, Any]]:
         """What the model was asked since this run began."""
         return self.stage.model.requests[self.asked :]
 
 
-def totals(requests: list[dict[str, Any]]) -> dict[str, int]:
-    """The tokens that the model reported for these requests, but for sessions' titles."""
-    counted = [r["tokens"] for r in requests if r["tokens"] and not r["title"]]
+def totals(requests: list[dict[str, Any]], titles: bool = False) -> dict[str, int]:
+    """The tokens that the model reported for these requests, without those for titles or with."""
+    counted = [r["tokens"] for r in requests if r["tokens"] and (titles or not r["title"])]
     cached = CACHED_TOKENS * len(counted)
     return {
         "input": sum(given for given, _ in counted) - cached,

@@ -25,5 +25,4 @@ def stage(request: pytest.FixtureRequest, agents_dir: Path) -> Iterator[Stage]:
     with ModelServer() as model, Stage(part, agents_dir, root, model) as stage:
         yield stage
     shutil.rmtree(root, ignore_errors=True)
-    CELLS.outcomes.setdefault(part.name, {})["seconds"] = round(time.monotonic() - began)
-    CELLS.write()
+    CELLS.played(stage, time.monotonic() - began)

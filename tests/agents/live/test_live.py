@@ -1,14 +1,15 @@
 """The same scenarios with every real agent, through the daemon, in worktree and sandbox.
 
-Each scenario is a column of the table in docs/agents.md, each part of `agents_parts` a row.
-What a CLI cannot do stands in `cannot`, with a proof that is run instead.
+Each scenario is a row of the table in docs/agents.md, each part of `agents_parts` a column.
+What a CLI cannot do stands in `live_cannot`, with a proof that is run instead.
 """
 
 import json
+from typing import Any
 
 import pytest
 
-from live_cells import CELLS
+from live_cells import scenario
 from live_stage import LIMIT_S, Stage, eventually, lingering, new_token, totals
 
 pytestmark = pytest.mark.real_agent
@@ -17,7 +18,7 @@ WORDS = "one two three four five six seven eight nine ten"
 CANCEL_LIMIT_S = 20.0
 
 
-@CELLS.scenario("say")
+@scenario
 def test_say(stage: Stage) -> None:
     """A prompt is answered, in events and as the turn's message."""
     if stage.part.bounded:
@@ -31,7 +32,7 @@ def test_say(stage: Stage) -> None:
     assert play.said(turn).strip() == "hello world"
 
 
-@CELLS.scenario("write")
+@scenario
 def test_write(stage: Stage) -> None:
     """What is allowed by policy is written into the worktree, and only there."""
     play = stage.once("WRITE made.txt by the agent\nSAY finished")
@@ -45,7 +46,7 @@ def test_write(stage: Stage) -> None:
     assert used == totals(play.requests())
 
 
-@CELLS.scenario("deny")
+@scenario
 def test_deny(stage: Stage) -> None:
     """A denied write is not written, and the agent hears of it."""
     play = stage.session()
@@ -58,7 +59,7 @@ def test_deny(stage: Stage) -> None:
     assert play.events("permission.resolved")[-1]["kind"] == "reject_once"
 
 
-@CELLS.scenario("allow")
+@scenario
 def test_allow(stage: Stage) -> None:
     """The agent waits for the answer; an allowed write is written."""
     play = stage.session()
@@ -72,7 +73,18 @@ def test_allow(stage: Stage) -> None:
     assert (play.tree / "allowed.txt").read_text() == "text\n"
 
 
-@CELLS.scenario("two prompts")
+@scenario
+def test_allow_command(stage: Stage) -> None:
+    """A command that is allowed runs; one that need not be asked about runs as well."""
+    play = stage.session()
+    turn = play.prompt("RUN sh note.sh\nSAY noted")
+    play.allow_all(turn)
+
+    assert play.said(turn).strip() == "noted"
+    assert "it ran" in json.dumps(play.events("tool.call_update"))
+
+
+@scenario
 def test_two_prompts(stage: Stage) -> None:
     """A prompt that comes while another runs waits for it, and gets a turn of its own."""
     play = stage.session()
@@ -85,7 +97,7 @@ def test_two_prompts(stage: Stage) -> None:
     assert (play.said(first).strip(), play.said(second).strip()) == (WORDS, "and two")
 
 
-@CELLS.scenario("cancel while it speaks")
+@scenario
 def test_cancel_stream(stage: Stage) -> None:
     """An interrupt ends the turn at once; the session goes on with what was said in mind."""
     if stage.part.bounded:
@@ -107,7 +119,7 @@ def test_cancel_stream(stage: Stage) -> None:
     assert play.said(after).strip() == "still here"
 
 
-@CELLS.scenario("model error")
+@scenario
 def test_model_error(stage: Stage) -> None:
     """What the model's server refuses is no success, and its words are told."""
     if stage.part.bounded:
@@ -120,10 +132,10 @@ def test_model_error(stage: Stage) -> None:
     assert "scripted failure 400" in json.dumps(error)
 
 
-@CELLS.scenario("interrupt a tool")
+@scenario
 def test_interrupt_tool(stage: Stage) -> None:
     """An interrupt ends the tool that runs, with its process; the session goes on."""
-    play, token = stage.session(), new_token()
+    play, token = stage.tools(), new_token()
     turn = play.prompt(f"RUN sh linger.sh {token}")
     play.tool_runs(turn, token)
     play.interrupt()
@@ -135,24 +147,24 @@ def test_interrupt_tool(stage: Stage) -> None:
     assert play.turn(play.prompt("SAY still here"))["stop_reason"] == "end_turn"
 
 
-@CELLS.scenario("cancel a tool")
+@scenario
 def test_cancel_tool(stage: Stage) -> None:
     """A run that is cancelled while its tool runs leaves no process behind."""
     token = new_token()
     if stage.part.bounded:
         play, turn = stage.once(f"RUN sh linger.sh {token}"), 1
     else:
-        play = stage.session()
+        play = stage.tools()
         turn = play.prompt(f"RUN sh linger.sh {token}")
     play.tool_runs(turn, token)
     play.cancel()
 
     assert play.result(CANCEL_LIMIT_S)["outcome"] == "cancelled"
     assert lingering(token) == []
-    eventually(lambda: not stage.daemon.keepers(), "the keeper is gone", CANCEL_LIMIT_S)
+    eventually(lambda: not play.keepers(), "the keeper is gone", CANCEL_LIMIT_S)
 
 
-@CELLS.scenario("resume")
+@scenario
 def test_resume(stage: Stage) -> None:
     """A second run goes on in the very session of the first, and the model hears the past."""
     first, second = stage.resumed()
@@ -169,7 +181,7 @@ def test_resume(stage: Stage) -> None:
     assert min(counts[1][-1:]) > counts[0][0]
 
 
-@CELLS.scenario("usage over a resume")
+@scenario
 def test_usage(stage: Stage) -> None:
     """Each run's tokens and cost are what the model reported to it alone."""
     first, second = stage.resumed()
@@ -180,14 +192,31 @@ def test_usage(stage: Stage) -> None:
         used = {name: result["usage"][name] for name in ("input", "cached_input", "output")}
         assert used == totals(requests)
         assert result["usage"]["total"] == sum(totals(requests).values())
-        if stage.part.prices is None:
-            assert result["cost"] is None
-        else:
-            usd = sum(used[name] * price for name, price in stage.part.prices.items()) / 1e6
-            assert result["cost"]["usd"] == pytest.approx(usd)
+        _check_cost(stage, requests, result["cost"])
 
 
-@CELLS.scenario("wrong session")
+def _check_cost(stage: Stage, requests: list[dict[str, Any]], cost: Any) -> None:
+    """The cost is the tokens' at the part's prices, and no more than the titles' besides."""
+    if stage.part.prices is None:
+        assert cost is None
+        return
+    usd = _priced(stage, totals(requests))
+    if not stage.part.titles_cost:
+        assert cost["usd"] == pytest.approx(usd)
+        return
+    # When it asks for one, and in which run's cost that is, is a matter of luck.
+    titles = [request for request in stage.model.requests if request["title"]]
+    extra = (cost["usd"] - usd) / _priced(stage, totals(titles[:1], titles=True))
+    assert extra == pytest.approx(round(extra), abs=1e-6), (cost, usd, titles)
+    assert abs(round(extra)) <= len(titles)
+
+
+def _priced(stage: Stage, tokens: dict[str, int]) -> float:
+    prices = stage.part.prices or {}
+    return sum(tokens[name] * price for name, price in prices.items()) / 1e6
+
+
+@scenario
 def test_wrong_session(stage: Stage) -> None:
     """A session that is not there fails the run; no other one is begun in its place."""
     first, _ = stage.resumed()
@@ -203,7 +232,7 @@ def test_wrong_session(stage: Stage) -> None:
     assert len(stage.model.requests) == asked
 
 
-@CELLS.scenario("the daemon is killed")
+@scenario
 def test_daemon_killed(stage: Stage) -> None:
     """SIGKILL of the daemon while a tool runs: the run goes on, and its journal is whole."""
     play = stage.once("RUN sh await.sh\nSAY finished")

@@ -73,6 +73,8 @@ CODEX_ACP = Part(
     files=_codex,
     # Where all is allowed it does not ask; where it asks, it has a sandbox of its own.
     permissions="ask",
+    asked_commands=False,
+    prices={"input": 5, "cached_input": 0.5, "output": 30},
     scenarios={
         "write_free": {"prompts": ["WRITE notes.md hello"], "permissions": "allow"},
         "run": {"prompts": ["RUN echo hi && exit 3\nTHINK what now"], "permissions": "allow"},

@@ -21,8 +21,9 @@ class Part:
     ``executable`` lies below ``node_modules``. ``env`` is what its user's shell has, ``files``
     what lies in the user's home, by relative path. ``wrong_session`` is an id of the right form
     that no session has. ``bounded``: a part for runs of one prompt that ask for nothing.
-    ``asked_commands``: where it is to ask first, commands run at all. ``titles_cost``: its cost
-    has the request for a session's title, which its tokens never have. ``prices``: dollars for a million tokens of each counter, None where nobody knows.
+    ``asked_commands``: where it is to ask first, commands run at all. ``prices``: dollars for a
+    million tokens of each counter, None where nobody knows. ``titles_cost``: its cost may have
+    requests for a session's title, which its tokens never have.
     ``ids`` are patterns of the random ids it makes, each with the prefix that stays as its first
     group; UUIDs need none. ``scenarios`` add to those that all play, or replace them; None takes
     one out. ``shorten`` leaves out of one message of stdout what is long
