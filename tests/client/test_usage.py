@@ -14,8 +14,8 @@ from client_samples import result, summary
     [
         (
             ["daemon", "foo"],
-            "cannot daemon 'foo': say start, stop, restart or logs",
-            "usage: coachman daemon start|stop|restart|logs",
+            "cannot daemon 'foo': say start, stop, restart, logs, reindex, install or uninstall",
+            "usage: coachman daemon start|stop|restart|logs|reindex|install|uninstall",
         ),
         (
             ["profile", "foo"],

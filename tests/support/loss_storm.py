@@ -141,7 +141,7 @@ def selectors(storm: LossStorm) -> dict[str, Any]:
     task = storm.chance.choice(TASKS)
     only = storm.chance.choice([None, None, None, "logs", "worktrees"])
     which = storm.chance.choice([{"all": True}, {"runs": [task]}, {"older_than_s": 0.001}])
-    return {**which, "only": only}
+    return {**which, "only": only, "dir": str(storm.repo)}
 
 
 def clean_up(storm: LossStorm) -> None:
