@@ -65,6 +65,14 @@ def count(value: Any, _home: str) -> int:
     return value
 
 
+def count_or_none(value: Any, home: str) -> int:
+    """As `count`, and 0."""
+    try:
+        return 0 if value == 0 and not isinstance(value, bool) else count(value, home)
+    except UnfitError:
+        raise UnfitError("a whole number from 0") from None
+
+
 def path(value: Any, home: str) -> str:
     path = value if isinstance(value, str) else ""
     if path == "~" or path.startswith("~/"):
@@ -111,8 +119,9 @@ def list_of(check: Callable[[Any], bool], words: str) -> Callable[[Any, str], tu
     """An array of strings that ``check`` takes; ``words`` say what it is to be."""
 
     def checked(value: Any, _home: str) -> tuple[str, ...]:
-        items = value if isinstance(value, list) else [None]
-        if not all(isinstance(item, str) and check(item) for item in items):
+        items: list[Any] = value if isinstance(value, list) else [value]
+        fits = all(isinstance(item, str) and check(item) for item in items)
+        if not isinstance(value, list) or not fits:
             raise UnfitError(f"an array of {words}")
         return tuple(items)
 
