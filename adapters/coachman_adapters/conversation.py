@@ -16,10 +16,14 @@ from attrs import field, frozen
 
 @frozen
 class Span:
-    """Where in the attempt's raw stdout something came from, in bytes."""
+    """Where in the attempt's raw stdout something came from, in bytes.
+
+    ``cut``: more was said there than anybody was told.
+    """
 
     offset: int
     size: int
+    cut: bool = False
 
 
 @frozen

@@ -29,6 +29,9 @@ class Noises:
         event = noise(line)
         if self._state.noise <= SINGLE_LINES:
             return [event]
+        if line.span.cut:
+            # Each is told by itself: where all of it lies is in its event alone.
+            return [*self.flush(), event]
         held = self._state.noise_held
         if held is None:
             self._state.noise_held = {**event.members, "lines": 1}

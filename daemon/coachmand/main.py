@@ -35,7 +35,7 @@ from coachman_sandbox.finder import BwrapMissing, find_bwrap
 from coachman_sandbox.host import read_host
 from coachman_sandbox.probe import Probe, probe
 
-from . import durable, logs, report
+from . import durable, logs, memory, report
 from .agents import adapters_of
 from .build import build_digest, installed_version
 from .config import Config, ConfigError, load
@@ -239,6 +239,7 @@ async def _serve(
             await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))
             nursery.start_soon(report.tell_status, service, supervisor)
             nursery.start_soon(upgrades.watch)
+            nursery.start_soon(memory.give_back)
             _tell(options.ready_fd, {"ready": True, "socket": listener.path, "pid": os.getpid()})
             log.info(
                 "ready", socket=listener.path, state=str(state.root), runs=len(supervisor.runs)

@@ -85,16 +85,31 @@ def test_brackets_in_text_are_not_nesting() -> None:
     assert text_of(prompted().raw((UPDATE % json.dumps(text)).encode() + b"\n")) == text
 
 
-def test_a_line_of_eight_megabytes_is_split_into_events() -> None:
+def test_a_line_of_a_megabyte_is_split_into_events() -> None:
     """A long chunk loses nothing: it becomes several events, each of a journal's size."""
-    text = "zwölf\n" * 1_400_000
+    text = "zwölf\n" * 80_000
 
     actions = prompted().raw((UPDATE % json.dumps(text)).encode() + b"\n")
 
     assert text_of(actions) == text
-    assert len(events_of(actions)) > 100
+    assert len(events_of(actions)) > 10
     sizes = [len(json.dumps(event.members)) for event in events_of(actions)]
     assert max(sizes) < 256 * 1024
+
+
+def test_a_line_of_eight_megabytes_says_where_the_rest_of_it_is() -> None:
+    """Of a longer chunk the beginning is told, as what it is, with the place of all of it."""
+    text = "zwölf\n" * 1_400_000
+    line = (UPDATE % json.dumps(text)).encode()
+
+    actions = prompted().raw(line + b"\n")
+
+    told = text_of(actions)
+    assert told.endswith(" [cut]")
+    assert text.startswith(told.removesuffix(" [cut]"))
+    assert {(event.span.size, event.span.cut) for event in events_of(actions)} == {
+        (len(line), True)
+    }
 
 
 def test_noise_before_the_first_frame_is_told_and_forgiven() -> None:

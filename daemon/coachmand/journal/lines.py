@@ -18,13 +18,15 @@ class Entry:
     """What is to be appended: a type and its own members, before seq and time are known.
 
     ``n`` numbers the lines that a conversation emitted; the daemon's own carry none.
-    ``reference`` says where in the raw log the whole of it lies, should it be cut.
+    ``reference`` says where in the raw log the whole of it lies, should it be cut; ``cut``: it
+    was already.
     """
 
     type: str
     members: Mapping[str, Any] = field(factory=dict)
     n: int | None = None
     reference: Mapping[str, Any] | None = None
+    cut: bool = False
 
 
 @define

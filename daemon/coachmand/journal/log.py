@@ -146,6 +146,8 @@ class Journal:
             if entry.n is not None:
                 event["n"] = entry.n
             event.update(entry.members)
+            if entry.cut:
+                event["cut"] = dict(entry.reference or {})
             data = encode(event, entry.reference)
             masked = self.redactor.mask(data)
             # What is remembered of a run is told as well, so it is what was written.

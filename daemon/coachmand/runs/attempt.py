@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import trio
+from attrs import evolve
 
 from coachman_adapters.conversation import Conversation, Ending
 
@@ -302,7 +303,7 @@ class Attempt:
         elif late and entry.type in v.CONVERSATION_EVENTS:
             members["late"] = True
         reference = entry.reference and {"attempt": self.number, **entry.reference}
-        return Entry(entry.type, members, entry.n, reference)
+        return evolve(entry, members=members, reference=reference)
 
     async def _carry_out(self, output: Output) -> None:
         self._arm(output.timers)

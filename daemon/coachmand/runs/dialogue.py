@@ -197,7 +197,8 @@ class Dialogue:
         reference = (
             {"stream": "stdout", "offset": span.offset, "bytes": span.size} if span else None
         )
-        output.entries.append(Entry(type_, members, self.n, reference))
+        cut = span is not None and span.cut
+        output.entries.append(Entry(type_, members, self.n, reference, cut))
 
     def _write(self, data: bytes, output: Output) -> None:
         repeated = max(0, min(len(data), self._taken - self.out))
