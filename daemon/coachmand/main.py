@@ -270,10 +270,10 @@ async def _detach_on_signal(leaving: Leaving) -> None:
 def _services(
     config: Config, state: StateDirectory, env: dict[str, str], workers: GitWorkers
 ) -> Services:
-    return Services(
     storage = Storage(state.root, config.storage.reserve)
     generation = _next_generation(state.root / "generation", storage)
     stand_behind(Fence.of(state.root / "generation"))
+    return Services(
         state=state,
         config=config,
         index=open_index(state),
@@ -286,8 +286,8 @@ def _services(
         python=sys.executable,
         guest=str(Path(guest_package.__file__ or "").parent),
         admission=Admission(config.capacity.max_active),
-    )
         storage=storage,
+    )
 
 
 def _boundary(env: dict[str, str]) -> Boundary:
