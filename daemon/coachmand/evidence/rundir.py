@@ -64,14 +64,14 @@ class RunDirectory:
     def checkpoint(self, attempt: int) -> Path:
         return self.attempt(attempt) / "checkpoint.json"
 
-    def create(self, request: dict[str, Any], prompt: str) -> None:
-        """Write the run's record whole: it appears under its name with all that it holds."""
-        building = self.building
     @property
     def building(self) -> "RunDirectory":
         """Where it is made before it appears; a crash may leave one."""
         return RunDirectory(self.path.with_name(f".{self.run}.new"))
 
+    def create(self, request: dict[str, Any], prompt: str) -> None:
+        """Write the run's record whole: it appears under its name with all that it holds."""
+        building = self.building
         for part in ("attempts", "artifacts", "inputs", "scratch", "prompts"):
             durable.make_directory(building.path / part)
         durable.create(building.path / "request.json", encode_json(request))
