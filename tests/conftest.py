@@ -23,6 +23,7 @@ IN_CI = os.environ.get("CI") == "true"
 POLL_INTERVAL_S = 0.01
 EVENTUALLY_S = 20.0
 SOAK_ROUNDS = 20 if IN_CI else 100
+SOAK_KILLS = 200
 
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
@@ -50,6 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=SOAK_ROUNDS,
         help=f"how often a storm strikes (default {SOAK_ROUNDS})",
+    )
+    group.addoption(
+        "--kills",
+        type=int,
+        default=SOAK_KILLS,
+        help=f"how many deaths `scripts/soak crash` is about (default {SOAK_KILLS})",
     )
 
 
@@ -111,6 +118,12 @@ def opencode_bin(agents_dir: Path) -> Path:
 def rounds(request: pytest.FixtureRequest) -> int:
     """How often a storm strikes (``--rounds``)."""
     return int(request.config.getoption("--rounds"))
+
+
+@pytest.fixture
+def kills(request: pytest.FixtureRequest) -> int:
+    """How many deaths a storm is about (``--kills``)."""
+    return int(request.config.getoption("--kills"))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A run's directory: its request, journal, result and attempts."""
 
 import re
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,11 @@ class RunDirectory:
         durable.sync_directory(building.prompt(1).parent)
         durable.sync_directory(building.path)
         durable.move(building.path, self.path)
+
+    def discard(self) -> None:
+        """Remove what was made of a run that did not come to be, as far as the disk allows."""
+        for path in (self.building.path, self.path):
+            shutil.rmtree(path, ignore_errors=True)
 
     def read_request(self) -> dict[str, Any]:
         """The request as it was recorded."""

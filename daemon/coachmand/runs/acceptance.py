@@ -194,7 +194,8 @@ class Acceptance:
             reach("start.in_task")
             return self._open_journal(record, planned.environment)
         except BaseException:
-            # Without its mark nobody takes it for a run that is to be carried on.
+            # Refused, it must not begin one day: without its mark nobody carries it on.
+            RunDirectory(state.run(record.run)).discard()
             durable.remove(state.live / record.run)
             raise
 

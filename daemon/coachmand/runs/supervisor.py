@@ -1,6 +1,5 @@
 """All living runs of a daemon: started, found again after a crash, carried to their ends."""
 
-import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -200,7 +199,7 @@ class Supervisor:
         state = self.services.state
         directory = RunDirectory(state.run(name))
         if not directory.path.exists():
-            shutil.rmtree(directory.building.path, ignore_errors=True)
+            directory.discard()
             durable.remove(state.live / name)
             return None
         record = Record.of_json(directory.read_request())
