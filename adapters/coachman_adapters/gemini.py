@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from coachman_adapters.acp.agent import AcpAgent
-from coachman_adapters.acp.quirks import UUID, Conversed, Quirks, count
+from coachman_adapters.acp.quirks import UUID, Conversed, Quirks
 from coachman_adapters.conversation import (
     AgentRequest,
     AgentSpec,
@@ -15,6 +15,7 @@ from coachman_adapters.conversation import (
     Usage,
     UserFiles,
 )
+from coachman_adapters.counting import count
 
 CREDENTIALS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 SETTINGS = (

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from coachman_adapters.acp.agent import AcpAgent
-from coachman_adapters.acp.quirks import Conversed, Quirks, count
+from coachman_adapters.acp.quirks import Conversed, Quirks
 from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan, Usage, UserFiles
+from coachman_adapters.counting import count, to_digits
 
 # The CLI always asks, whatever the run's own rule is, so that each request is recorded.
 CONFIG: dict[str, Any] = {
@@ -75,7 +76,6 @@ USER_FILES = (
 # It exits before a pipe has taken more than 128 KiB, so the export goes by a file.
 EXPORT = 'f="${TMPDIR:-/tmp}/export.json"; "$0" export "$1" >"$f" && cat "$f"'
 EXPORT_LIMIT_S = 20.0
-COST_DIGITS = 9
 
 
 def _launch(request: AgentRequest) -> LaunchPlan:
@@ -137,7 +137,7 @@ def read_export(output: bytes, part: Conversed) -> Usage | None:
     # Steps that were cancelled or failed report nothing: that is unknown, not zero.
     if not counters["total"]:
         return None
-    return Usage(counters, round(sum(answer.cost for answer in answers), COST_DIGITS))
+    return Usage(counters, to_digits(sum(answer.cost for answer in answers)))
 
 
 def _counters(steps: list[_Tokens]) -> dict[str, int]:

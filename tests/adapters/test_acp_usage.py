@@ -94,6 +94,12 @@ def test_a_sessions_cost_is_this_runs_only_from_its_start() -> None:
     assert cost(fresh, 9, "EUR") == cost(prompted(), 9) == []
 
 
+@pytest.mark.parametrize("amount", [10**400, -1, True, "0.5", None])
+def test_what_is_no_amount_is_no_cost(amount: Any) -> None:
+    """Nor is it an error, however large a number it is."""
+    assert cost(prompted(KEPT, Quirks(cost="session")), amount) == []
+
+
 EXPORT = next(
     step["finish"]["epilogue"] for step in load("opencode", "resume")["steps"] if "finish" in step
 )

@@ -18,6 +18,7 @@ from coachman_adapters.conversation import (
     Ending,
     Prompt,
     SessionKnown,
+    Usage,
     Withdraw,
 )
 
@@ -244,6 +245,19 @@ def test_a_turn_without_an_answer_is_no_success() -> None:
 
     assert end.error is not None
     assert end.error["code"] == "no_stop_reason"
+
+
+def test_numbers_beyond_all_reason_count_nothing() -> None:
+    """An amount or a delay that no float holds is left out, and breaks nothing."""
+    spent = {"input": 10, "output": 2, "cost": {"total": 10**400}}
+    actions = say(
+        prompted(), {"type": "auto_retry_start", "delayMs": 10**400}, message("stop", usage=spent)
+    )
+
+    [usage] = [action for action in actions if isinstance(action, Usage)]
+    [retry] = events_of(actions, "agent.status")
+    assert (usage.counters["total"], usage.cost_usd) == (12, None)
+    assert retry.members["label"] == "trying again: no reason given"
 
 
 def test_a_message_that_was_not_streamed_is_told_whole() -> None:

@@ -7,8 +7,8 @@ from coachman_adapters import texts
 from coachman_adapters.acp.quirks import Conversed, Quirks, counters_of
 from coachman_adapters.acp.state import State
 from coachman_adapters.conversation import Action, AgentRequest, Usage
+from coachman_adapters.counting import added, dollars, to_digits
 
-COST_DIGITS = 9
 COST = "cost_usd"
 
 
@@ -41,27 +41,25 @@ class Accounts:
         cost = update.get("cost")
         if self._quirks.cost != "session" or not isinstance(cost, dict):
             return []
-        amount, state = cost.get("amount"), self._state
-        if cost.get("currency") != "USD" or not isinstance(amount, int | float):
+        amount, state = dollars(cost.get("amount")), self._state
+        if cost.get("currency") != "USD" or amount is None:
             return []
         if state.prompts_sent == 0:
-            state.cost_before = float(amount)
+            state.cost_before = amount
         elif state.cost_before is None:
             state.cost_before = _baseline(request).get(COST)
-        state.session_counters = {**(state.session_counters or {}), COST: float(amount)}
+        state.session_counters = {**(state.session_counters or {}), COST: amount}
         if state.cost_before is None:
             # A resumed session whose past is not known has no cost of this run.
             return []
-        state.cost_usd = round(max(0.0, amount - state.cost_before), COST_DIGITS)
+        state.cost_usd = to_digits(max(0.0, amount - state.cost_before))
         return [self._usage()]
 
     def _add(self, told: Mapping[str, int]) -> list[Action]:
         # What was cancelled or failed reports zeros: that is unknown, not nothing.
         if not any(told.values()):
             return []
-        counters = self._state.counters
-        for name, tokens in told.items():
-            counters[name] = counters.get(name, 0) + tokens
+        self._state.counters = added(self._state.counters, told)
         return [self._usage()]
 
     def _since(self, told: dict[str, int], request: AgentRequest) -> list[Action]:

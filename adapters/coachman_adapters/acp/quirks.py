@@ -6,8 +6,8 @@ from typing import Any
 from attrs import field, frozen
 
 from coachman_adapters.conversation import Usage
+from coachman_adapters.counting import count
 
-MAX_COUNT = 2**53
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -59,13 +59,6 @@ class Quirks:
     input_includes_cached: bool | None = None
     cost: str = "none"
     epilogue: Callable[[bytes, Conversed], Usage | None] | None = None
-
-
-def count(value: Any) -> int:
-    """A token count, 0 for what is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return int(value) if 0 <= value < MAX_COUNT else 0
 
 
 def counters_of(usage: Mapping[str, Any], quirks: Quirks) -> dict[str, int]:

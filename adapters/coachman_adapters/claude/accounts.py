@@ -7,15 +7,14 @@ sessions only.
 """
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
-from coachman_adapters.acp.quirks import count
 from coachman_adapters.claude.state import State
 from coachman_adapters.conversation import Action, Usage
+from coachman_adapters.counting import added, count, dollars, to_digits
 
-COST_DIGITS = 9
 NEW = "model_usage_since_last_result"
-COUNTERS = ("input", "cached_input", "output", "reasoning", "total")
 PROVIDERS = {"firstParty": "anthropic", "bedrock": "aws", "vertex": "google"}
 Model = Mapping[str, Any]
 
@@ -24,14 +23,14 @@ def turn(state: State, result: Mapping[str, Any], resumed: bool) -> list[Action]
     """The run's usage with what ``result`` adds to it; nothing where it adds nothing."""
     models = _models(result.get(NEW))
     if models is None:
-        added = _of_usage(result.get("usage"))
-        state.cost_usd = None if resumed else _number(result.get("total_cost_usd"))
+        used = [_of_usage(result.get("usage"))]
+        state.cost_usd = None if resumed else dollars(result.get("total_cost_usd"))
     else:
-        added = _sum([_of_model(model) for model in models.values()])
+        used = [_of_model(model) for model in models.values()]
         state.cost_usd = _cost(state.cost_usd, models.values())
-    if not added["total"]:
+    if not any(part["total"] for part in used):
         return []
-    state.counters = _sum([state.counters, added])
+    state.counters = reduce(added, used, state.counters)
     provider = _provider(models or {}, state.model)
     return [Usage(dict(state.counters), state.cost_usd, state.model, provider)]
 
@@ -65,27 +64,17 @@ def _counters(fresh: int, cached: int, output: int, reasoning: int) -> dict[str,
     return {**parts, "reasoning": reasoning, "total": sum(parts.values())}
 
 
-def _sum(parts: list[dict[str, int]]) -> dict[str, int]:
-    return {name: sum(part.get(name, 0) for part in parts) for name in COUNTERS}
-
-
 def _cost(before: float | None, models: Any) -> float | None:
     """None from the first model on whose price the CLI only guesses."""
-    costs = [_number(model.get("costUSD")) for model in models if not _is_guess(model)]
+    costs = [dollars(model.get("costUSD")) for model in models if not _is_guess(model)]
     known = [cost for cost in costs if cost is not None]
     if before is None or len(known) < len(models):
         return None
-    return round(before + sum(known), COST_DIGITS)
+    return to_digits(before + sum(known))
 
 
 def _is_guess(model: Model) -> bool:
     return model.get("costBasis") == "unknown"
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        return None
-    return round(float(value), COST_DIGITS)
 
 
 def _provider(models: Mapping[str, Model], name: str | None) -> str | None:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters.acp.quirks import count
 from coachman_adapters.conversation import AgentRequest
+from coachman_adapters.counting import count
 
 INPUT = "input_tokens"
 CACHED = "cached_input_tokens"

@@ -1,14 +1,11 @@
 """What a run used: the sum over the model's answers, each of which reports its own."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters.acp.quirks import count
 from coachman_adapters.conversation import Action, Usage
+from coachman_adapters.counting import added, count, dollars, to_digits
 from coachman_adapters.pi.state import State
-
-COST_DIGITS = 9
 
 
 class Accounts:
@@ -24,9 +21,8 @@ class Accounts:
         if not any(counters.values()):
             return []
         state = self._state
-        for name, tokens in counters.items():
-            state.counters[name] = state.counters.get(name, 0) + tokens
-        state.cost_usd = round(state.cost_usd + _cost(usage), COST_DIGITS)
+        state.counters = added(state.counters, counters)
+        state.cost_usd = to_digits(state.cost_usd + _cost(usage))
         # pi multiplies by its catalogue; a model without prices there costs 0.
         cost = state.cost_usd or None
         return [Usage(dict(state.counters), cost, state.model, state.provider)]
@@ -46,7 +42,4 @@ def _counters(usage: Mapping[str, Any]) -> dict[str, int]:
 
 def _cost(usage: Mapping[str, Any]) -> float:
     cost = usage.get("cost")
-    total = cost.get("total") if isinstance(cost, Mapping) else None
-    if isinstance(total, bool) or not isinstance(total, int | float):
-        return 0.0
-    return float(total) if math.isfinite(total) and total > 0 else 0.0
+    return (dollars(cost.get("total")) if isinstance(cost, Mapping) else None) or 0.0

@@ -6,6 +6,7 @@ from typing import Any
 from coachman_adapters import events, texts
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.conversation import Event, Span
+from coachman_adapters.counting import count
 from coachman_adapters.pi.state import State
 from coachman_adapters.pi.tools import described, finished
 
@@ -98,8 +99,8 @@ Read = tuple[str, dict[str, Any]]
 
 
 def _retry(record: Record) -> Read:
-    delay = record.get("delayMs")
-    seconds = f" in {delay / SECOND_MS:.0f} s" if isinstance(delay, int) else ""
+    delay_ms = count(record.get("delayMs"))
+    seconds = f" in {delay_ms / SECOND_MS:.0f} s" if delay_ms else ""
     label = f"trying again{seconds}: {record.get('errorMessage') or 'no reason given'}"
     return events.STATUS, {"phase": "working", "label": label}
 
