@@ -47,23 +47,27 @@ class Figure:
 
 @frozen
 class Row:
-    """A row of the table by its name; ``measure`` yields its figures."""
+    """A row of the table by its name; ``measure`` yields its figures.
+
+    Not ``wanted`` are those that are measured only where they are named.
+    """
 
     name: str
     summary: str
     measure: "Callable[[Bench], Iterator[Figure]]"
+    wanted: bool = True
 
 
 ROWS: dict[str, Row] = {}
 Measure = Callable[["Bench"], Iterator[Figure]]
 
 
-def row(name: str) -> Callable[[Measure], Measure]:
+def row(name: str, *, wanted: bool = True) -> Callable[[Measure], Measure]:
     """Register a function as the row ``name``; its docstring's first line describes it."""
 
     def register(measure: Measure) -> Measure:
         summary = (measure.__doc__ or "").split("\n", 1)[0]
-        ROWS[name] = Row(name, summary, measure)
+        ROWS[name] = Row(name, summary, measure, wanted)
         return measure
 
     return register

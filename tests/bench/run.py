@@ -35,6 +35,7 @@ MODULES = (
     "row_memory",
     "row_retained",
     "row_batch",
+    "row_agents",
 )
 ROW_LIMIT_S = 240
 BENCH_LIMIT_S = 360.0
@@ -48,7 +49,7 @@ def main(argv: list[str]) -> int:
     if options.list:
         print("\n".join(f"{row.name:12} {row.summary}" for row in ROWS.values()))
         return 0
-    wanted = [ROWS[name] for name in options.names or ROWS]
+    wanted = [row for row in ROWS.values() if _is_wanted(row, options)]
     found, failed = _measure(wanted, Bench(options.quick, options.dir))
     print(table(figure for figures in found.values() for figure in figures))
     _print_details(found)
@@ -60,10 +61,21 @@ def main(argv: list[str]) -> int:
     return 1 if failed else 0
 
 
+def _is_wanted(row: Row, options: argparse.Namespace) -> bool:
+    if options.agents and not row.wanted:
+        return True
+    if options.names or options.agents:
+        return row.name in options.names
+    return row.wanted
+
+
 def _options(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="rows to measure (default: all)")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
+    parser.add_argument(
+        "--agents", action="store_true", help="measure the real agents that are installed"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, below 90 s")
     parser.add_argument("--json", metavar="FILE", help="write everything measured there")
     parser.add_argument(

@@ -85,7 +85,7 @@ def request(method: str, **params: Any) -> bytes:
 
 
 class World:
-    """A directory with a daemon and a small repository."""
+    """A directory with a daemon and a small repository; its configuration can be added to."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -94,11 +94,13 @@ class World:
         configured = self.daemon.home / ".config" / "coachman" / "config.toml"
         configured.parent.mkdir(parents=True)
         configured.write_text("")
-        self._config = configured
+        self.config = configured
+        self.configuration = ""
 
     def start(self, max_active: int = 8) -> DaemonProcess:
         """Start the daemon; ``max_active`` runs at a time."""
-        self._config.write_text(f"[capacity]\nmax_active = {max_active}\n")
+        capacity = f"[capacity]\nmax_active = {max_active}\n"
+        self.config.write_text(capacity + self.configuration)
         return self.daemon.start()
 
     def connect(self) -> Connection:

@@ -49,7 +49,10 @@ def never(action: Action) -> bool:
 
 
 class Drive:
-    """One agent process from start to end. ``steps`` and ``actions`` are what happened."""
+    """One agent process from start to end. ``steps`` and ``actions`` are what happened.
+
+    ``heard_s``: how long after its start it first said something.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,8 @@ class Drive:
         self.actions: list[Action] = []
         self.decide = decide
         self.cancel_when = cancel_when
+        self.heard_s: float | None = None
+        self._begun = time.monotonic()
         self._timers: dict[str, float] = {}
         self._todo: list[Step] = []
         self._stderr = (cwd.parent / f"{cwd.name}.stderr").open("w+b")
@@ -117,6 +122,8 @@ class Drive:
                 raise TimeoutError(f"the agent said nothing for {TOTAL_LIMIT_S} s")
             return True
         data = os.read(self._process.stdout.fileno(), READ_BYTES)
+        if self.heard_s is None:
+            self.heard_s = time.monotonic() - self._begun
         if data:
             self._apply({"stdout": self._decode(data)})
         return bool(data)
