@@ -188,6 +188,20 @@ def test_rules_are_allowed_for_the_session_only() -> None:
     assert [each["destination"] for each in response["updatedPermissions"]] == ["session"] * 2
 
 
+@pytest.mark.parametrize("option", ["allow", "always"])
+def test_a_tool_does_what_the_agent_said_however_long_that_is(option: str) -> None:
+    """Of a long request only a part is kept; allowing it leaves the CLI its own input."""
+    conversation = begun()
+    content = {"file_path": "/workspace/a", "content": "x" * 2_000_000}
+    rules = [{"type": "setMode", "mode": "acceptEdits"}]
+    asked = asking(tool_name="Write", input=content, permission_suggestions=rules)
+
+    [ask] = [action for action in say(conversation, asked) if isinstance(action, Ask)]
+    [decision] = responses(conversation.intend(Answer(ask.request, option)))
+
+    assert (decision["behavior"], decision["updatedInput"]) == ("allow", {})
+
+
 def test_a_question_that_the_agent_takes_back_is_withdrawn() -> None:
     """Nobody needs to answer it any more, and an answer that comes is not passed on."""
     conversation = begun()

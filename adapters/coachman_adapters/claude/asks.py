@@ -40,7 +40,10 @@ class Asks:
         state.asked += 1
         key = f"p{state.asked}"
         always = _for_session(request.get("permission_suggestions"))
-        state.asks[key] = {"id": number, "input": given, "always": always}
+        # What was shortened on its way here must not be what the tool does: the CLI takes an
+        # empty input for its own.
+        kept = {} if span.cut and request.get("tool_name") != questions.TOOL else given
+        state.asks[key] = {"id": number, "input": kept, "always": always}
         state.asks[key] |= {"call": request.get("tool_use_id"), "tool": request.get("tool_name")}
         return [*told, _ask(key, tool, request.get("tool_name"), given, always)]
 
