@@ -199,6 +199,22 @@ def test_unfinished_tools_of_a_cancelled_turn_are_closed() -> None:
     assert told == [{"tool_call_id": "open", "status": "cancelled"}]
 
 
+def test_a_tool_is_cancelled_once() -> None:
+    """What one turn left open is not told again by the next that is cancelled."""
+    peer = prompted(KEPT)
+    peer.update("tool_call", toolCallId="open", title="x", status="in_progress")
+    peer.cancel()
+    peer.result({"stopReason": "cancelled"})
+    peer.prompt("next")
+    peer.cancel()
+
+    again = events_of(peer.result({"stopReason": "cancelled"}), "tool.call_update")
+    late = events_of(peer.update("tool_call_update", toolCallId="open", status="completed"))
+
+    assert again == []
+    assert late[0].members == {"tool_call_id": "open", "status": "completed"}
+
+
 def test_an_agent_that_dies_fails_its_turn() -> None:
     """A death mid-turn is an error with exit status, stderr and hint, and withdraws questions."""
     peer = prompted()

@@ -9,7 +9,7 @@ import msgspec
 from coachman_adapters import events, texts
 from coachman_adapters.conversation import Event, Span
 
-FINAL = frozenset({"completed", "failed"})
+FINAL = frozenset({"completed", "failed", "cancelled"})
 _BRIEF_CHARS = 4096
 _BRIEF = ("name", "kind", "title", "status")
 _WIRE_NAMES = {
@@ -67,7 +67,7 @@ class Tools:
         return [Event(events.TOOL_UPDATE, {"tool_call_id": call, "status": "in_progress"})]
 
     def close(self, status: str) -> list[Event]:
-        """Mark what is still open; the agent may yet say otherwise."""
+        """Mark what is still open; an update of the agent's may yet say otherwise."""
         return [event for call in self.unfinished() for event in self.end(call, status)]
 
     def end(self, call: str, status: str) -> list[Event]:
