@@ -10,6 +10,7 @@ from coachman_adapters.codex import CODEX
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
+    Answer,
     Cancel,
     CloseStdin,
     Conversation,
@@ -209,6 +210,14 @@ def test_a_cancel_before_the_prompt_keeps_it_from_codex() -> None:
 
     assert actions == [CloseStdin()]
     assert [end.stop_reason for end in ended(conversation.finish(Ending(1, None)))] == ["cancelled"]
+
+
+def test_an_answer_to_nothing_cancels_nothing() -> None:
+    """The turn goes on to its own end."""
+    conversation = prompted()
+
+    assert conversation.intend(Answer("p1", "allow")) == []
+    assert [end.stop_reason for end in ended(tell(conversation, DONE))] == ["end_turn"]
 
 
 # --- how it is started -----------------------------------------------------------------

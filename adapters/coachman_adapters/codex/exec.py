@@ -19,6 +19,7 @@ from coachman_adapters.codex.items import Items, respelled
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
+    Answer,
     CloseStdin,
     Ending,
     Event,
@@ -76,7 +77,7 @@ class ExecConversation:
         return self._lines(self._decoder.feed(data))
 
     def intend(self, intent: Intent) -> list[Action]:
-        """Take the prompt, or a cancel."""
+        """Take the prompt, or a cancel. Nothing was asked that could be answered."""
         state = self._state
         if isinstance(intent, Prompt):
             if state.prompted:
@@ -84,6 +85,8 @@ class ExecConversation:
             state.prompted = state.open = True
             write = [] if state.stdin_closed else [Write(intent.text.encode())]
             return [*write, *self._close()]
+        if isinstance(intent, Answer):
+            return []
         state.cancelled = True
         return self._close()
 
