@@ -151,6 +151,19 @@ def test_effort_is_looked_up_after_the_model_was_set() -> None:
     assert peer.last["params"]["value"] == "high"
 
 
+def test_options_that_are_told_anew_meanwhile_can_still_be_set() -> None:
+    """An agent may tell its options by an update, and leave them out of its answer."""
+    peer = Peer(request(model="large", effort="high"))
+    peer.initialized()
+    peer.result({"sessionId": SESSION, "configOptions": [MODEL, EFFORT]})
+    peer.update("config_option_update", configOptions=[MODEL | {"currentValue": "p/large"}, EFFORT])
+
+    peer.result({})
+
+    assert peer.last["params"]["configId"] == "reasoning"
+    assert peer.last["params"]["value"] == "high"
+
+
 def test_what_is_set_already_is_not_set_again() -> None:
     """An option at its wanted value costs no request."""
     peer = Peer(request(model="p/small", effort="low"))

@@ -306,9 +306,10 @@ class AcpConversation:
             return self._fail(refused.error)
 
     def _reconfigured(self, update: Mapping[str, Any], span: Span) -> list[Action]:
-        before = options.current(self._state.options)
-        self._state.options = options.brief(options.offered(update))
-        now = options.current(self._state.options)
+        state, offered = self._state, options.offered(update)
+        before, now = options.current(state.options), options.current(offered)
+        # Until all is set, it matters what could be.
+        state.options = options.brief(offered) if state.phase == READY else offered
         changed = [f"{name}: {value}" for name, value in now.items() if before.get(name) != value]
         members = texts.fit({"text": ", ".join(changed)}, span.size)
         return [Event(NOTICE, members, span)] if changed else []
