@@ -293,6 +293,16 @@ def test_an_end_is_what_all_its_members_say(told: dict[str, Any], reason: str) -
     assert end.stop_reason == reason
 
 
+def test_an_error_of_the_api_without_a_name_has_the_results_code() -> None:
+    """The message that stands in for the model's answer need not say what kind of error it is."""
+    stands_in = {"type": "assistant", "is_api_error_message": True, "message": {"content": []}}
+    failed = {**GOOD, "is_error": True, "result": "sorry", "api_error_type": "overloaded"}
+
+    [end] = ended(say(begun(), stands_in, failed))
+
+    assert end.error == {"message": "sorry", "code": "overloaded", "data": {"type": "overloaded"}}
+
+
 def test_an_older_cli_is_counted_by_its_turns() -> None:
     """Without what is new since the last result: usage per turn, and the process's cost."""
     conversation = begun(keep=True)

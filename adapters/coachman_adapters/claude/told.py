@@ -34,9 +34,10 @@ def assistant(state: State, tools: Tools, frame: Mapping[str, Any], span: Span) 
     message = frame.get("message")
     if not isinstance(message, dict):
         return
-    if frame.get("is_api_error_message") is True or isinstance(frame.get("error"), str):
+    error = frame.get("error")
+    if frame.get("is_api_error_message") is True or isinstance(error, str):
         # The turn's end tells it as its error.
-        state.api_error = str(frame.get("error"))[: texts.SMALL_STRING_CHARS]
+        state.api_error = error[: texts.SMALL_STRING_CHARS] if isinstance(error, str) else None
         return
     own, named = frame.get("parent_tool_use_id") is None, _id(message)
     for block in _blocks(message):
