@@ -76,10 +76,19 @@ class LossStorm:
             rows = client.run.list(all=True, limit=1000)["runs"]
             return [row["run"] for row in rows if row["state"] != "ended"]
 
+    def records(self) -> dict[str, dict[str, Any]]:
+        """The repository's tasks as they are on record."""
+        paths = self.daemon.state.glob(f"tasks/{self.repo.name}-*/*.json")
+        return {path.stem: json.loads(path.read_bytes()) for path in paths}
+
     def going(self) -> bool:
         """Whether a worktree is on its way out: what is written there now is written in vain."""
-        records = (path.read_bytes() for path in self.daemon.state.glob("tasks/*/*.json"))
-        return any(json.loads(record).get("going") for record in records)
+        return any(record["going"] for record in self.records().values())
+
+    def made(self) -> list[Path]:
+        """The worktrees that are there and whole."""
+        done = {task for task, record in self.records().items() if record["admin"]}
+        return [tree for task, tree in self.trees().items() if task in done]
 
     def before(self) -> dict[str, Inventory]:
         return {task: inventory(tree) for task, tree in self.trees().items()}
@@ -117,8 +126,7 @@ def cancel(storm: LossStorm) -> None:
 
 def edit(storm: LossStorm) -> None:
     """By hand, also while an agent works there."""
-    there = [tree for tree in storm.trees().values() if (tree / ".git").exists()]
-    if there:
+    if there := storm.made():
         person = Person(storm.chance.choice(there), storm.chance)
         for _ in range(storm.chance.randrange(1, 5)):
             person.edit()
@@ -129,11 +137,11 @@ def edit(storm: LossStorm) -> None:
 
 @contextlib.contextmanager
 def unknown_names() -> Iterator[None]:
-    """A task that no run was started in yet is no failure."""
+    """A task that this repository does not have yet is no failure, though others may have it."""
     try:
         yield
     except CoachmanError as error:
-        if error.name != "NotFound":
+        if error.name not in ("NotFound", "InvalidParams"):
             raise
 
 
