@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -307,11 +307,11 @@ def _boundary(env: dict[str, str]) -> Boundary:
 
 def _next_generation(path: Path, storage: Storage) -> int:
     """A number greater than that of any daemon before: keepers refuse lower ones."""
-    try:
-        number = int(path.read_text()) + 1
-    except (FileNotFoundError, ValueError):
-        # A lost counter must not fall behind what keepers have seen: the clock is ahead of it.
-        number = int(time.time())
+    # A counter that was lost or torn must not fall behind what keepers have seen: the clock is
+    # ahead of it.
+    number = int(time.time())
+    with suppress(FileNotFoundError, ValueError):
+        number = max(number, int(path.read_text()) + 1)
     text = f"{number}\n".encode()
     try:
         durable.replace(path, text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import coachman
+from coachmand.keeper.system import start_ticks
 from coachmand.runs.keepers import keeper_alive
 
 READY_LIMIT_S = 20.0
@@ -167,9 +168,9 @@ class DaemonProcess:
         """The pids that keepers of this state directory wrote down and that still live."""
         found = []
         for path in self.state.glob("runs/*/attempts/**/keeper.json"):
-            pid = json.loads(path.read_bytes()).get("pid")
-            if pid and _is_keeper(pid):
-                found.append(pid)
+            state = json.loads(path.read_bytes())
+            if _is_keeper(state):
+                found.append(state["pid"])
         return found
 
     def tidy(self) -> None:
@@ -188,9 +189,10 @@ class DaemonProcess:
         return [lock.parent for lock in locks if keeper_alive(lock.parent)]
 
 
-def _is_keeper(pid: int) -> bool:
-    """Whether ``pid`` is a keeper still, neither a zombie nor another process by now."""
+def _is_keeper(state: Mapping[str, Any]) -> bool:
+    """Whether a keeper lives still: its number may be that of another one by now."""
     try:
-        return b"keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
+        alive = b"keeper" in Path(f"/proc/{state['pid']}/cmdline").read_bytes()
+        return alive and start_ticks(state["pid"]) == state["start_ticks"]
+    except (OSError, KeyError):
         return False

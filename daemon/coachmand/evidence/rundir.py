@@ -10,6 +10,7 @@ import msgspec
 from attrs import frozen
 
 from .. import durable
+from ..journal.damage import DamagedError
 from ..journal.lines import dump
 
 FORMAT = 1
@@ -27,6 +28,10 @@ class RunDirectory:
     @property
     def run(self) -> str:
         return self.path.name
+
+    @property
+    def request(self) -> Path:
+        return self.path / "request.json"
 
     @property
     def journal(self) -> Path:
@@ -89,7 +94,7 @@ class RunDirectory:
 
     def read_request(self) -> dict[str, Any]:
         """The request as it was recorded."""
-        return read_json(self.path / "request.json")
+        return read_json(self.request)
 
     def read_result(self) -> dict[str, Any] | None:
         """The result, None while there is none."""
@@ -151,7 +156,10 @@ def put_json(path: Path, record: dict[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A record; unknown members are kept. ValueError for a format of a later version."""
-    record = msgspec.json.decode(path.read_bytes())
+    try:
+        record = msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError as error:
+        raise DamagedError(path, str(error)) from error
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise ValueError(f"cannot read {path.name}: it was not written in format {FORMAT}")
+        raise DamagedError(path, f"it was not written in format {FORMAT}")
     return record

@@ -74,10 +74,22 @@ def encode(event: dict[str, Any], reference: Mapping[str, Any] | None = None) ->
 
 def decode(data: bytes) -> dict[str, Any]:
     """The event of one line; ValueError where it is not one."""
-    event = msgspec.json.decode(data)
+    try:
+        event = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
     if not isinstance(event, dict):
         raise ValueError(FORMAT_ERROR)
     return event
+
+
+def check(data: bytes) -> bytes:
+    """``data`` where it is JSON at all, found out without making anything of it; ValueError."""
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
+    return data
 
 
 def seq_of(data: bytes) -> int:

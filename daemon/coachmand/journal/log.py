@@ -19,7 +19,8 @@ from ..durable import AppendFile
 from ..failpoints import reach
 from ..redaction import Redactor
 from . import vocabulary as v
-from .lines import Entry, Line, decode, encode, seq_of
+from .damage import DamagedError
+from .lines import Entry, Line, check, decode, encode, seq_of
 from .masking import ChunkMask
 
 # Readers who are further behind than this read from the file.
@@ -189,6 +190,8 @@ def read_file(
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _read_lines(fd, after, offset, os.fstat(fd).st_size if end is None else end)
+    except ValueError as error:
+        raise DamagedError(path, f"a line behind event {after}: {error}") from error
     finally:
         os.close(fd)
 
@@ -202,7 +205,7 @@ def _read_lines(fd: int, after: int, offset: int, end: int) -> tuple[list[Line],
             break
         offset += cut
         for raw in data[: cut - 1].split(b"\n"):
-            seq = seq_of(raw)
+            seq = seq_of(check(raw))
             if seq > after:
                 lines.append(Line(seq, raw))
     return lines, offset
@@ -211,7 +214,10 @@ def _read_lines(fd: int, after: int, offset: int, end: int) -> tuple[list[Line],
 def last_seq_of(path: Path) -> int:
     """The seq of a journal file's last whole line, 0 where it has none. Blocks."""
     line = _last_line(path)
-    return seq_of(line) if line else 0
+    try:
+        return seq_of(check(line)) if line else 0
+    except ValueError as error:
+        raise DamagedError(path, f"its last line: {error}") from error
 
 
 def last_type_of(path: Path) -> str | None:

@@ -1,5 +1,8 @@
 """``event.*``: subscriptions and pages over a run's journal."""
 
+from pathlib import Path
+
+import structlog
 import trio
 from attrs import frozen
 
@@ -8,13 +11,15 @@ from coachman import results
 from ..evidence.rundir import RunDirectory
 from ..journal import vocabulary as v
 from ..journal.cursors import Cursor, FileCursor
+from ..journal.damage import DamagedError
 from ..journal.lines import Line, decode, decode_cursor, encode_cursor
-from ..journal.log import last_type_of
+from ..journal.log import last_seq_of, last_type_of
 from ..rpc.envelope import encode_notification
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from .context import Context
 
+log = structlog.get_logger("event")
 MAX_PAGE = 1000
 MAX_WAIT_S = 60.0
 
@@ -160,7 +165,7 @@ async def _pump(
     head = b'{"jsonrpc":"2.0","method":"event.event","params":{"subscription":"%s",' % name.encode()
     wanted = [f'"type":"{kind}"'.encode() for kind in types]
     with scope:
-        while lines := await cursor.next():
+        while lines := await _next(cursor):
             if wanted:
                 shown = [
                     line for line in lines if line.data.startswith(tuple(b"{" + w for w in wanted))
@@ -170,12 +175,29 @@ async def _pump(
                     continue
                 lines = shown
             await context.peer.send_events(b"".join([head + line.wire(run) for line in lines]))
-        ended = await trio.to_thread.run_sync(last_type_of, cursor.path) == v.RUN_ENDED
+        ended = await trio.to_thread.run_sync(_has_end, cursor.path, cursor.seq)
         lives = run in context.supervisor.runs
         reason = "run_ended" if ended else "interrupted" if lives else "given_up"
         at = encode_cursor(run, cursor.seq)
         await context.peer.send_events(_notification("event.end", name, cursor=at, reason=reason))
     context.subscriptions.pop(name, None)
+
+
+async def _next(cursor: Cursor | FileCursor) -> list[Line]:
+    """What comes next; a journal that is damaged there ends there."""
+    try:
+        return await cursor.next()
+    except DamagedError as error:
+        log.error("journal_damaged", error=str(error))
+        return []
+
+
+def _has_end(path: Path, seq: int) -> bool:
+    """Whether what was read up to ``seq`` is a journal's whole, its run's end included. Blocks."""
+    try:
+        return last_type_of(path) == v.RUN_ENDED and last_seq_of(path) == seq
+    except ValueError:
+        return False
 
 
 def _progress(name: str, run: str, seq: int) -> bytes:

@@ -1,6 +1,7 @@
 """Bringing a dialogue back: its inputs merged with the raw stdout by offset."""
 
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from attrs import define, field
 from coachman_adapters.conversation import Ending
 
 from .. import durable
-from ..evidence.rundir import FORMAT, read_json
+from ..evidence.rundir import FORMAT
+from ..journal.damage import DamagedError
 from ..journal.lines import Line, decode
 from .dialogue import Dialogue, Input, Output, ReplayDivergedError
 from .view import View
@@ -83,19 +85,30 @@ class Checkpoint:
             "dialogue": self.dialogue,
             "timers": self.timers,
         }
-        durable.put(path, msgspec.json.encode(record))
+        data = msgspec.json.encode(record)
+        durable.put(path, data + b"\n" + _digest(data))
 
     @classmethod
     def read(cls, path: Path, journal_size: int) -> "Checkpoint | None":
-        """The checkpoint at ``path``; None where there is none that fits the journal. Blocks."""
+        """The checkpoint at ``path``; None where there is none that fits the journal. Blocks.
+
+        One that is not what was written is none: all that it costs is a longer replay.
+        """
         try:
-            record = read_json(path)
-        except (FileNotFoundError, ValueError):
+            data, _, digest = path.read_bytes().rpartition(b"\n")
+        except FileNotFoundError:
             return None
-        if record["journal_offset"] > journal_size:
+        if digest != _digest(data):
+            return None
+        record = msgspec.json.decode(data)
+        if record["format"] != FORMAT or record["journal_offset"] > journal_size:
             return None
         members: Mapping[str, Any] = {k: record[k] for k in cls.__annotations__}
         return cls(**members)
+
+
+def _digest(data: bytes) -> bytes:
+    return sha256(data).hexdigest().encode()
 
 
 def latest_checkpoint(attempts: Path, journal_size: int) -> Checkpoint | None:
@@ -106,12 +119,25 @@ def latest_checkpoint(attempts: Path, journal_size: int) -> Checkpoint | None:
     return None
 
 
+def _apply(view: View, line: Line) -> None:
+    """Take one line in. Raises ValueError where it does not follow, or means nothing."""
+    if line.seq != view.seq + 1:
+        raise ValueError(f"event {line.seq} follows event {view.seq}")
+    try:
+        view.apply(decode(line.data))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"event {line.seq} means nothing: {error!r}") from error
+
+
 def fold(
-    read: Callable[[int, int], tuple[list[Line], int]], checkpoint: Checkpoint | None = None
+    path: Path,
+    read: Callable[[int, int], tuple[list[Line], int]],
+    checkpoint: Checkpoint | None = None,
 ) -> View:
     """A run's view from its checkpoint, if any, and the journal behind it. Blocks.
 
-    ``read(after, offset)`` gives some lines and the offset behind them.
+    ``read(after, offset)`` gives some lines of ``path`` and the offset behind them. Raises
+    DamagedError where they make no sense.
     """
     view = View.restore(checkpoint.view) if checkpoint else View()
     offset = checkpoint.journal_offset if checkpoint else 0
@@ -119,5 +145,8 @@ def fold(
         lines, offset = read(view.seq, offset)
         if not lines:
             return view
-        for line in lines:
-            view.apply(decode(line.data))
+        try:
+            for line in lines:
+                _apply(view, line)
+        except ValueError as error:
+            raise DamagedError(path, str(error)) from error

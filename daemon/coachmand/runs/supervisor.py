@@ -11,6 +11,7 @@ import trio
 from .. import durable
 from ..evidence.ids import is_run_id
 from ..evidence.rundir import RunDirectory
+from ..journal.damage import DamagedError
 from ..journal.log import Journal, read_file
 from ..redaction import Redactor
 from . import inbox
@@ -202,12 +203,13 @@ class Supervisor:
             directory.discard()
             durable.remove(state.live / name)
             return None
-        record = Record.of_json(directory.read_request())
+        record = _record(directory)
         self.tasks.add_run_once(record)
         # What the caller lent was in memory only: the daemon's own variables are left.
         environment = dict(self.services.environment)
         journal = self._open_journal(record, environment)
-        view = fold(journal.read, latest_checkpoint(directory.path / "attempts", journal.size))
+        checkpoint = latest_checkpoint(directory.path / "attempts", journal.size)
+        view = fold(directory.journal, journal.read, checkpoint)
         return Run(record, directory, journal, view, self.services, environment, broken=broken)
 
     # --- carrying ---
@@ -250,15 +252,23 @@ class Supervisor:
         if run in self.runs:
             return self.runs[run].view
         path = RunDirectory(self.services.state.run(run)).journal
-        return await trio.to_thread.run_sync(fold, partial(read_file, path))
+        return await trio.to_thread.run_sync(fold, path, partial(read_file, path))
 
     async def record_of(self, run: str) -> Record:
         """The record of any run, living or ended."""
         if run in self.runs:
             return self.runs[run].fixed
         directory = RunDirectory(self.services.state.run(run))
-        found = await trio.to_thread.run_sync(directory.read_request)
+        return await trio.to_thread.run_sync(_record, directory)
+
+
+def _record(directory: RunDirectory) -> Record:
+    """The record of a run. Raises DamagedError where it makes no sense. Blocks."""
+    found = directory.read_request()
+    try:
         return Record.of_json(found)
+    except Exception as error:  # whatever structuring it comes upon
+        raise DamagedError(directory.request, f"it is no run's record: {error!r}") from error
 
 
 def _names(path: Path) -> list[str]:

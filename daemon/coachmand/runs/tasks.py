@@ -10,6 +10,7 @@ from attrs import asdict, evolve, frozen
 from .. import durable
 from ..evidence.rundir import encode_json, put_json, read_json
 from ..evidence.state import StateDirectory
+from ..journal.damage import DamagedError
 from .clock import epoch_ms
 from .record import Record, Repository
 
@@ -70,6 +71,8 @@ class TaskStore:
             return _task(read_json(self._path(repo, name)))
         except FileNotFoundError:
             return None
+        except TypeError as error:
+            raise DamagedError(self._path(repo, name), f"it is no task's record: {error}") from None
 
     def add_run(self, task: Task, run: str) -> Task:
         """Record that ``run`` works in the task: before the worktree exists."""

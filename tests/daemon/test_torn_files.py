@@ -1,0 +1,226 @@
+"""Every durable file cut short or with a bit flipped: it opens, or it is told which one is lost."""
+
+import contextlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coachman
+import live_runs as live
+import recovery_state as at
+from coachmand.evidence.index import Index
+from coachmand.evidence.rundir import RunDirectory, read_json
+from coachmand.evidence.state import StateDirectory
+from coachmand.journal.damage import DamagedError
+from coachmand.journal.lines import decode
+from coachmand.journal.log import Journal, read_file
+from coachmand.runs.keepers import read_exit, read_state
+from coachmand.runs.replay import Checkpoint, fold
+from coachmand.runs.tasks import TaskStore
+from daemon_process import DaemonProcess
+
+FLIPS = 60
+RECORDS = ("request.json", "result.json", "keys/*.json", "tasks/*/*.json")
+KEEPER_FILES = {"keeper.json": read_state, "exit.json": read_exit}
+
+
+@pytest.fixture
+def ended(daemon: DaemonProcess, repo: Path) -> str:
+    """A run that has ended, its daemon stopped; enough was said for a checkpoint."""
+    prompt = "chunks 12000\nask one\nsay end"
+    run = at.start(daemon, repo, prompt, permissions="ask", request_key="key")
+    request = at.until_asked(daemon, run)
+    # A planned restart saves where it stands.
+    daemon.cli("daemon", "restart")
+    [checkpoint] = daemon.state.glob("runs/*/attempts/1/checkpoint.json")
+    shutil.copy(checkpoint, daemon.root / "checkpoint")
+    with daemon.client() as client:
+        client.permission.answer(request, run=run, kind="allow")
+    assert at.result(daemon, run)["outcome"] == "succeeded"
+    with daemon.client() as client:
+        client.daemon.shutdown()
+    return run
+
+
+def cuts(whole: bytes) -> Iterator[bytes]:
+    """``whole`` cut at each byte of its last record: of its last line, of all where it is one."""
+    start = whole[:-1].rfind(b"\n") + 1 if whole.endswith(b"}\n") else 0
+    start = start if whole[start:].startswith(b'{"') else 0
+    yield from (whole[:end] for end in range(start, len(whole)))
+
+
+def flipped(whole: bytes) -> Iterator[bytes]:
+    """``whole`` with one bit changed, here and there."""
+    chance = random.Random(len(whole))
+    for _ in range(FLIPS):
+        data = bytearray(whole)
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        yield bytes(data)
+
+
+def directory(daemon: DaemonProcess, run: str) -> RunDirectory:
+    return RunDirectory(at.directory(daemon, run))
+
+
+def test_a_journal_cut_at_any_byte_loses_its_last_line_and_says_so(
+    daemon: DaemonProcess, ended: str, tmp_path: Path
+) -> None:
+    """What is before stays; how many bytes were cut is known, and the run is told from the rest."""
+    whole = directory(daemon, ended).journal.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    last = decode(lines[-1])["seq"]
+    path = tmp_path / "events.ndjson"
+    for torn in cuts(whole):
+        path.write_bytes(torn)
+        journal = Journal(path, ended)
+        view = fold(path, journal.read)
+        journal.close()
+        assert journal.cut_bytes == len(torn) - (len(whole) - len(lines[-1]))
+        assert (journal.head, view.seq) == (last - 1, last - 1)
+        assert view.outcome is None
+    assert journal.cut_bytes == len(lines[-1]) - 1
+
+
+def test_a_flipped_bit_in_a_journal_is_told_or_means_the_same(
+    daemon: DaemonProcess, ended: str, tmp_path: Path
+) -> None:
+    """A line that is none, does not follow or means nothing is named with its file."""
+    whole = directory(daemon, ended).journal.read_bytes()
+    path = tmp_path / "events.ndjson"
+    told = []
+    for data in flipped(whole):
+        path.write_bytes(data)
+        try:
+            Journal(path, ended).close()
+            fold(path, partial(read_file, path))
+        except DamagedError as error:
+            told.append(str(error))
+    assert told
+    assert all("events.ndjson" in text for text in told)
+
+
+@pytest.mark.parametrize("pattern", RECORDS)
+def test_a_record_that_is_cut_is_named(daemon: DaemonProcess, ended: str, pattern: str) -> None:
+    """Half a record is none: whoever reads it is told the file, and that it was left alone."""
+    base = daemon.state if "/" in pattern else at.directory(daemon, ended)
+    [path] = base.glob(pattern)
+    whole = path.read_bytes()
+    for torn in [whole[:end] for end in range(len(whole) - 1)]:
+        path.write_bytes(torn)
+        with pytest.raises(DamagedError) as refused:
+            read_json(path)
+        assert refused.value.name == "Degraded"
+        assert path.name in str(refused.value)
+    for data in flipped(whole):
+        path.write_bytes(data)
+        with contextlib.suppress(DamagedError):
+            assert isinstance(read_json(path), dict)
+    path.write_bytes(whole)
+
+
+def test_a_task_that_makes_no_sense_is_named(daemon: DaemonProcess, ended: str) -> None:
+    """A task's record that lacks something is told as well."""
+    [path] = daemon.state.glob("tasks/*/*.json")
+    record: dict[str, Any] = json.loads(path.read_bytes())
+    del record["worktree"]
+    path.write_text(json.dumps(record))
+    store = TaskStore(StateDirectory.at(str(daemon.state)))
+
+    with pytest.raises(DamagedError, match="it is no task's record"):
+        store.get(path.parent.name, path.stem)
+
+
+def test_a_checkpoint_that_is_not_what_was_written_is_none(
+    daemon: DaemonProcess, ended: str, tmp_path: Path
+) -> None:
+    """It costs a longer replay, nothing else."""
+    whole = (daemon.root / "checkpoint").read_bytes()
+    path, size = tmp_path / "checkpoint.json", 1 << 40
+    path.write_bytes(whole)
+    assert Checkpoint.read(path, size) is not None
+    for data in [*flipped(whole), *(whole[:end] for end in range(0, len(whole), 997))]:
+        path.write_bytes(data)
+        assert Checkpoint.read(path, size) is None
+
+
+@pytest.mark.parametrize("name", KEEPER_FILES)
+def test_a_keepers_record_that_is_cut_is_none(daemon: DaemonProcess, ended: str, name: str) -> None:
+    """Without it nobody can say how the agent ended, and nobody does."""
+    path = at.attempt(daemon, ended) / name
+    whole = path.read_bytes()
+    for torn in [whole[:end] for end in range(len(whole) - 1)]:
+        path.write_bytes(torn)
+        assert KEEPER_FILES[name](path.parent) is None
+    path.write_bytes(b"\xff" + whole)
+    assert KEEPER_FILES[name](path.parent) is None
+
+
+def test_an_index_that_is_cut_or_flipped_is_made_anew(
+    daemon: DaemonProcess, ended: str, tmp_path: Path
+) -> None:
+    """Whatever is left of it, it opens, and holds the run again once it is filled."""
+    whole = (daemon.state / "index.db").read_bytes()
+    state = StateDirectory.at(str(daemon.state))
+    path = tmp_path / "index.db"
+    for data in [*flipped(whole), *(whole[:end] for end in range(0, len(whole), 1021))]:
+        for left in tmp_path.iterdir():
+            left.unlink()
+        path.write_bytes(data)
+        index = Index(path)
+        if index.is_new:
+            index.rebuild(state)
+        found = index.get(ended)
+        index.close()
+        assert found is None or found["run"] == ended or index.is_new
+
+
+@pytest.mark.parametrize("text", ["", "17", "17960", "x\n", "99999999999\n"])
+def test_a_counter_of_daemons_that_is_torn_goes_on_above_what_was(
+    daemon: DaemonProcess, repo: Path, text: str, eventually: Callable[..., object]
+) -> None:
+    """The next daemon is the newest all the same: keepers take it, and its runs go on."""
+    run = at.start(daemon, repo, "say hi\nsleep 0.5\nsay end")
+    at.until_event(daemon, run, lambda event: event["type"] == "agent.message_chunk")
+    daemon.kill()
+    (daemon.state / "generation").write_text(text)
+    daemon.start()
+
+    assert at.result(daemon, run)["outcome"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("request.json", "events.ndjson", "prompts/1.md", "attempts/1/keeper.json"),
+        *("attempts/1/stdin.log", "attempts/1/stdout.0", "attempts/1/keeper.lock"),
+    ],
+)
+def test_a_daemon_starts_on_whatever_is_left_of_a_living_run(
+    daemon: DaemonProcess, repo: Path, name: str, eventually: Callable[..., object]
+) -> None:
+    """With a file of it cut to half, others go on, and clients are told what is known of it."""
+    run = live.keep(daemon, repo, "say one")
+    live.until_parked(daemon, run)
+    daemon.kill()
+    path = at.directory(daemon, run) / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    daemon.start()
+    other = at.start(daemon, repo, "say hi")
+    told = []
+    with daemon.client() as client:
+        asks = (client.run.get, client.run.result, client.run.prompt, client.run.cancel)
+        for ask in asks:
+            try:
+                ask([run] if ask == client.run.cancel else run, *["more"][: ask == asks[2]])
+            except coachman.CoachmanError as error:
+                told.append(error.name)
+        client.run.list()
+
+    assert at.result(daemon, other)["outcome"] == "succeeded"
+    assert "InternalError" not in told
