@@ -2,9 +2,11 @@
 
 What agents say passes through in pieces of every size. The C library keeps what was freed
 behind anything that still lives, and without being told would keep all that a flood ever took.
+A run that ended is freed by the collector of cycles, which by itself may come to it hours later.
 """
 
 import ctypes
+import gc
 import os
 
 import trio
@@ -26,11 +28,14 @@ async def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None:
         return
+    # What is there now stays, and need not be looked at each time.
+    gc.freeze()
     floor = resident_bytes()
     while True:
         await trio.sleep(EVERY_S)
         floor = min(floor, resident_bytes())
         if resident_bytes() >= floor + GROWN_BYTES:
+            gc.collect()
             await trio.to_thread.run_sync(trim, 0)
             # What is left is in use.
             floor = resident_bytes()

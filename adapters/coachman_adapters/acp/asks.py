@@ -23,7 +23,7 @@ class Asks:
         """Ask, after telling the tool call if it is new; or refuse at once."""
         given = request.params.get("toolCall")
         told, tool = self._tools.asked(given if isinstance(given, dict) else {}, span)
-        if refuse:
+        if refuse or len(self._state.asks) >= permissions.MAX_OPEN:
             return [*told, Write(frames.result(request.id, messages.cancelled()))]
         self._state.asked += 1
         key = f"p{self._state.asked}"

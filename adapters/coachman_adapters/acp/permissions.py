@@ -11,6 +11,8 @@ from coachman_adapters.events import OPTION_KINDS
 QUESTION_CHARS = 300
 NAME_CHARS = 200
 MAX_OPTIONS = 32
+# Nobody reads more: further questions are refused while so many are open.
+MAX_OPEN = 64
 _VERBS = {
     "read": "Read",
     "edit": "Edit",

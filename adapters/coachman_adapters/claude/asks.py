@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coachman_adapters import texts
-from coachman_adapters.acp.permissions import question
+from coachman_adapters.acp.permissions import MAX_OPEN, question
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.claude import frames, questions
 from coachman_adapters.claude.state import State
@@ -35,7 +35,8 @@ class Asks:
             described(request.get("tool_use_id"), request.get("tool_name"), given), span
         )
         state = self._state
-        if state.cancelled or state.closing or not state.running:
+        nobody = state.cancelled or state.closing or not state.running
+        if nobody or len(state.asks) >= MAX_OPEN:
             return [*told, frames.answer(number, _denied(CANCELLED))]
         state.asked += 1
         key = f"p{state.asked}"

@@ -5,7 +5,7 @@ from typing import Any
 from attrs import evolve
 
 from coachman_adapters.acp.frames import Request
-from coachman_adapters.acp.permissions import question
+from coachman_adapters.acp.permissions import MAX_OPEN, question
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.codex import frames
 from coachman_adapters.codex.questions import PATCH, READERS
@@ -31,7 +31,7 @@ class Asks:
         if asked is None:
             text = f"nobody answers {request.method[:100]}"
             return [Write(frames.error(request.id, frames.METHOD_NOT_FOUND, text))]
-        if refuse:
+        if refuse or len(self._state.asks) >= MAX_OPEN:
             return [*asked.told, Write(frames.result(request.id, asked.cancel))]
         self._state.asked += 1
         key = f"p{self._state.asked}"

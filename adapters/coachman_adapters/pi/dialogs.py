@@ -46,7 +46,7 @@ class Dialogs:
         told, tool = self._tools.asked(
             described(asked.get("call"), asked.get("tool"), asked.get("input")), span
         )
-        if refuse:
+        if refuse or len(self._state.asks) >= permissions.MAX_OPEN:
             return [*told, commands.dismiss(dialog)]
         self._state.asked += 1
         key = f"p{self._state.asked}"
