@@ -74,7 +74,7 @@ def _attempt_started(view: "View", event: Event) -> None:
     view.told_start = view.cancel_told = False
     view.n, view.turn, view.turn_started = 0, 0, 0
     view.turn_ended = view.turn_recorded = view.interrupted = 0
-    view.inputs, view.pending = [], {}
+    view.inputs, view.pending, view.first_session = [], {}, None
 
 
 def _attempt_ended(view: "View", event: Event) -> None:
@@ -165,6 +165,7 @@ def _turn_ended(view: "View", event: Event) -> None:
 
 def _session(view: "View", event: Event) -> None:
     view.session = event["session"]
+    view.first_session = view.first_session or view.session
     view.agent_version = event.get("agent_version") or view.agent_version
 
 

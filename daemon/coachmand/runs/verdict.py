@@ -92,7 +92,7 @@ def _other_session(facts: Facts) -> bool:
 
 
 def _session_changed(facts: Facts) -> Verdict:
-    named = f"it was to resume session {facts.session_wanted}, and opened {facts.session}"
+    named = f"it was to be in {facts.session_wanted}, and is in {facts.session}"
     return Verdict("failed", "session_changed", f"the agent is in another session: {named}")
 
 

@@ -57,6 +57,7 @@ class View:
     warned: list[str] = field(factory=list)
     open_tools: list[str] = field(factory=list)
     session: str | None = None
+    first_session: str | None = None
     agent_version: str | None = None
     site: Site = field(factory=Site)
     n: int = 0
