@@ -130,7 +130,10 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
     await run.record([Entry(v.ATTEMPT_STARTED, members)])
     reach("attempt.intended")
     due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S
-    record = launch_record(prepared, run.services, path, due_s)
+    record = {
+        **launch_record(prepared, run.services, path, due_s),
+        "output_limit_bytes": run.fixed.output_limit,
+    }
     try:
         await starting.launch(record)
     except KeeperError as error:

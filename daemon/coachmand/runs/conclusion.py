@@ -251,6 +251,8 @@ def _ended_by(run: "Run", exit: Mapping[str, Any]) -> str:
         return str(exit["lost"])
     if exit.get("ended_by") == "deadline":
         return "wall"
+    if exit.get("ended_by") == "output_limit":
+        return "output_limit"
     if run.end.failure is not None:
         return "start_failed"
     return ENDED_BY_REASON.get(run.view.reason or "", "agent")

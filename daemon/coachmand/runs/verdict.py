@@ -135,6 +135,14 @@ RULES: tuple[Rule, ...] = (
         _always("failed", "internal_error", "coachman itself failed; its log has the incident"),
     ),
     (lambda f: f.ended_by == "start_failed", _start_failed),
+    (
+        lambda f: f.ended_by == "output_limit",
+        _always(
+            "failed",
+            "output_limit",
+            "the agent wrote more than its output limit; all that it wrote before is kept",
+        ),
+    ),
     (_other_session, _session_changed),
     (lambda f: f.ended_by == "cancel", _always("cancelled", "cancelled")),
     (
