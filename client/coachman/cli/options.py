@@ -145,15 +145,6 @@ class Arguments:
         values = [word for value in self.texts(name) for word in value.split(",") if word]
         return values or None
 
-    def integer(self, name: str) -> int | None:
-        """The option's value as a number; UsageError where it is none."""
-        value = self.text(name)
-        if value is None:
-            return None
-        if not value.isascii() or not value.isdigit():
-            raise UsageError(f"cannot read --{name}: {value!r} is not a whole number")
-        return int(value)
-
     def size(self, name: str) -> int | None:
         """The option's value in bytes; UsageError where it is no size."""
         from .sizes import size_bytes
@@ -161,13 +152,12 @@ class Arguments:
         value = self.text(name)
         return None if value is None else size_bytes(value, f"read --{name}")
 
-    def signed(self, name: str) -> int | None:
-        """The option's value as a number that may be below zero."""
+    def integer(self, name: str) -> int | None:
+        """The option's value as a number; UsageError where it is none."""
         value = self.text(name)
         if value is None:
             return None
-        digits = value.removeprefix("-")
-        if not digits.isascii() or not digits.isdigit():
+        if not value.isascii() or not value.isdigit():
             raise UsageError(f"cannot read --{name}: {value!r} is not a whole number")
         return int(value)
 

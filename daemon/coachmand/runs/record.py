@@ -61,11 +61,7 @@ class Record:
     stall_s: float | None = None
     turn_s: float | None = None
     queue_s: float | None = None
-    on_limit: OnLimit = "wait"
-    retries: int = 2
-    priority: int = 0
     output_limit: int = 1 << 30
-    account: str = ""
     check: str | None = None
     check_s: float = CHECK_DEFAULT_S
     profile: str = "edit"

@@ -54,10 +54,6 @@ _SECONDS = must(
 )
 
 
-_RETRIES = must(f"0 to {MOST_RETRIES}", lambda retries: 0 <= retries <= MOST_RETRIES)
-_PRIORITY = must(f"{-MOST_PRIORITY} to {MOST_PRIORITY}", lambda p: abs(p) <= MOST_PRIORITY)
-
-
 _BYTES = must("a number of bytes above 0", lambda size: 0 < size < 1 << 60)
 
 
@@ -85,9 +81,6 @@ class StartRequest:
 
     ``env`` lends the values of the variables that the agent declares; they stay in memory.
     ``as_agent`` names one of the CLI's own agents. With ``keep`` the run takes more prompts.
-    ``output_limit`` is how many bytes the agent may write.
-    ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
-    when it ends; a run of higher ``priority`` gets a place before those of lower.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
     """
 
@@ -120,9 +113,6 @@ class StartRequest:
     )
     no_wait: bool = False
     dry_run: bool = False
-    on_limit: OnLimit | None = None
-    retries: int | None = field(default=None, validator=optional(_RETRIES))
-    priority: int = field(default=0, validator=_PRIORITY)
     output_limit: int | None = field(default=None, validator=optional(_BYTES))
     check: str | None = field(
         default=None, validator=optional(must("a command without NUL", lambda c: "\0" not in c))
@@ -196,11 +186,7 @@ async def plan(
         stall_s=_stall_s(request.timeouts, adapter.spec, limits),
         turn_s=limits["turn_s"],
         queue_s=limits["queue_s"],
-        on_limit=request.on_limit or services.config.on_limit,
-        retries=services.config.retries if request.retries is None else request.retries,
-        priority=request.priority,
         output_limit=request.output_limit or services.config.storage.output_limit,
-        account=_account(request, name, adapter, services),
         check=_check(request, found, services),
         check_s=limits["check_s"],
         profile=profile,
