@@ -66,6 +66,7 @@ class Index:
         """Open the index, or begin an empty one where it is missing, old or damaged."""
         self._path = path
         self._lock = threading.Lock()
+        self._total: int | None = None
         self._db = self._connect()
         try:
             self.is_new = self._prepare()
@@ -108,6 +109,7 @@ class Index:
             self._insert(rows)
 
     def _insert(self, rows: Sequence[Row]) -> None:
+        self._total = None
         # The connection's own block commits, or rolls back where the disk refuses.
         with self._db:
             self._db.execute("BEGIN")
@@ -151,9 +153,15 @@ class Index:
 
     def count(self, ended_before_ms: int) -> int:
         """How many runs ended before that moment."""
-        query = "SELECT count(*) FROM runs WHERE ended_at < ?"
         with self._lock:
-            return int(self._db.execute(query, [ended_before_ms]).fetchone()[0])
+            if self._total is None:
+                self._total = self._number("SELECT count(*) FROM runs")
+            # Those of late are few, and all of them are counted once after each change.
+            recent = self._number("SELECT count(*) FROM runs WHERE ended_at >= ?", ended_before_ms)
+            return self._total - recent
+
+    def _number(self, query: str, *values: int) -> int:
+        return int(self._db.execute(query, values).fetchone()[0])
 
     def newest(self, column: str, value: str) -> list[Summary]:
         """The newest run of a task or repository (``column``), if it has any.
