@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import sourcetree
 from coachman.paths import socket_path
 from daemon_process import DaemonProcess
@@ -72,10 +74,11 @@ def test_the_example_starts_a_run_follows_it_and_answers_its_permission(
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("in_place", [False, True])
 def test_a_stream_survives_the_daemon(
-    daemon: DaemonProcess, repo: Path, tool: Tool, eventually: Callable[..., object]
+    daemon: DaemonProcess, repo: Path, tool: Tool, in_place: bool
 ) -> None:
-    """SIGKILL of the daemon in the middle leaves no event out and shows none twice."""
+    """Its SIGKILL in the middle, or its leave, leaves no event out and shows none twice."""
     run = start(daemon, repo, "chunks 20\nask may I\nchunks 20")
     with daemon.client() as client:
         client.run.wait([run], until="attention", timeout_s=LIMIT_S)
@@ -84,7 +87,10 @@ def test_a_stream_survives_the_daemon(
         )
         assert follower.stdout is not None
         first = [follower.stdout.readline() for _ in range(5)]
-    daemon.restart()
+        if in_place:
+            client.call("daemon.restart", {})
+    if not in_place:
+        daemon.restart()
     with daemon.client() as client:
         asked = client.permission.list(run)["permissions"][0]["request"]
         client.permission.answer(asked, run=run, kind="allow_once")

@@ -128,7 +128,7 @@ export async function* events(run, options = {}) {
       socket.write(request(1, "event.subscribe", { run, ...params }));
       for await (const { method, result, error, params: told } of messages(socket)) {
         if (error) throw new CoachmanError(error);
-        params.cursor = (told ?? result).cursor;
+        params.cursor = (told ?? result).cursor ?? params.cursor;
         if (method === "event.event") yield told.event;
         if (method === "event.end" && told.reason !== "interrupted") return;
         lostAt = 0;
