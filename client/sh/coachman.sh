@@ -217,7 +217,9 @@ answer() {
 prompt() {
     text=$2
     [ "$text" != - ] || text=$(cat)
-    call run.prompt "$(params run "$1" prompt "$text")"
+    # As an argument of jq's it could be read by anybody on the machine, and not be long.
+    asked=$(printf '%s' "$text" | jq -cRs --argjson at "$(params run "$1")" '$at + {prompt: .}')
+    call run.prompt "$asked"
     shown '"\(.handle | visible)  prompt \(.prompt)"'
 }
 

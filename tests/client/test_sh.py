@@ -83,7 +83,8 @@ def test_a_kept_run_is_prompted_and_cancelled(daemon: DaemonProcess, repo: Path,
         handle, text = run["handle"], 'say "quoted" \\ $HOME'
         client.run.wait([handle], until="turn", timeout_s=LIMIT_S)
         printed(sh(daemon.env, "prompt", handle, text))
-        printed(sh(daemon.env, "prompt", handle, "-", stdin="say by stdin\nsay two"))
+        long = f"say by stdin\nsay {'x' * 200_000}"
+        printed(sh(daemon.env, "prompt", handle, "-", stdin=long))
         client.call("run.close", {"runs": [handle]})
         client.run.wait([handle], timeout_s=LIMIT_S)
         said = [line["text"] for line in client.run.log(handle)["lines"]]
