@@ -1,7 +1,6 @@
 """From a request to a run that is on record: a whole one or none."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import trio
@@ -50,7 +49,7 @@ class Acceptance:
         self._services = house.services
         self._open_journal = open_journal
         self._begin = begin
-        self._keys: dict[str, trio.Lock] = {}
+        self._keys = keys.Locks()
         self.leaving = False
 
     def __repr__(self) -> str:
@@ -83,23 +82,10 @@ class Acceptance:
     ) -> tuple[Record, bool]:
         # From here on all or nothing: a caller that goes must not leave half a run behind.
         with trio.CancelScope(shield=True):
-            async with self._one_at_a_time(request.request_key):
+            # One start at a time for a key, so that a claim without a run is a crash's.
+            async with self._keys.held(request.request_key):
                 accepted = await self._claim_and_begin(request, planned)
         return accepted
-
-    @asynccontextmanager
-    async def _one_at_a_time(self, request_key: str | None) -> AsyncIterator[None]:
-        """One start at a time for a key, so that a claim without a run is a crash's."""
-        if request_key is None:
-            yield
-            return
-        lock = self._keys.setdefault(request_key, trio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.statistics().tasks_waiting:
-                self._keys.pop(request_key, None)
 
     async def _claim_and_begin(
         self, request: StartRequest | ResumeRequest, planned: Planned
