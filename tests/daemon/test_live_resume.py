@@ -115,6 +115,25 @@ def test_a_prompt_for_a_run_that_has_ended_resumes_it(daemon: DaemonProcess, rep
     assert (result["resumed_from"], result["final_message"]) == (first, "say one")
 
 
+def test_a_prompt_that_resumed_a_kept_run_is_not_given_to_it_again(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """Sent anew by the task's name, which by then means the run that it started."""
+    first = live.keep(daemon, repo, "say one", task="t1")
+    live.until_parked(daemon, first)
+    live.close(daemon, first)
+    with daemon.client() as client:
+        told = client.run.prompt("t1", "say two", request_key="k", dir=str(repo))
+        again = client.run.prompt("t1", "say two", request_key="k", dir=str(repo))
+        live.until_parked(daemon, told["run"])
+        later = client.run.prompt("t1", "say two", request_key="k", dir=str(repo))
+    live.close(daemon, told["run"])
+
+    assert [each["run"] for each in (again, later)] == [told["run"]] * 2
+    assert [each["new"] for each in (told, again, later)] == [True, False, False]
+    assert [prompt for _, prompt, _ in live.turns(daemon, told["run"])] == [1]
+
+
 def test_one_key_resumes_once(daemon: DaemonProcess, repo: Path) -> None:
     """By the id and by the task's name; another prompt with that key is a conflict."""
     first = ended(daemon, repo, task="t1")

@@ -93,8 +93,9 @@ def register(registry: Registry) -> None:
 
 async def _prompt(context: Context, run: str, params: PromptParams) -> dict[str, Any]:
     try:
-        told = await _ask(context, run, "prompt", params.prompt, params.request_key)
-        return {**told, "resumed": False}
+        if not await _was_resumed(context, run, params.request_key):
+            told = await _ask(context, run, "prompt", params.prompt, params.request_key)
+            return {**told, "resumed": False}
     except RpcError as refusal:
         if (refusal.data["detail"] or {}).get("state") != "ended":
             raise
@@ -117,6 +118,14 @@ async def _prompt(context: Context, run: str, params: PromptParams) -> dict[str,
         "resumed": True,
         "new": new,
     }
+
+
+async def _was_resumed(context: Context, run: str, request_key: str | None) -> bool:
+    """Whether ``run`` is what this very prompt resumed: a task's name means its newest run."""
+    if request_key is None:
+        return False
+    record = await context.supervisor.record_of(run)
+    return record.session is not None and record.request_key == request_key
 
 
 def _was_told(run: str, number: int) -> dict[str, Any]:
