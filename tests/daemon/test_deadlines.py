@@ -189,9 +189,9 @@ def test_tools_are_open_until_they_end_or_their_turn_does() -> None:
     run.say("tool.call", tool_call_id="b", status="in_progress")
     run.say("tool.call_update", tool_call_id="a", status="in_progress")
     run.say("tool.call_update", tool_call_id="b", status="failed")
-    assert run.view.open_tools == ["a"]
+    assert run.view.open_tools == {"a"}
     run.say("turn.ended", turn=1, stop_reason="cancelled")
-    assert run.view.open_tools == []
+    assert run.view.open_tools == set()
 
 
 def test_a_warning_of_silence_is_forgotten_once_the_agent_speaks() -> None:

@@ -159,7 +159,7 @@ def _turn_ended(view: "View", event: Event) -> None:
     view.turn_over, view.turn_ended = True, event.get("turn", view.turn)
     view.turn_stop_reason = event["stop_reason"]
     view.turn_error = event.get("error")
-    view.in_turn, view.open_tools = Stopwatch(), []
+    view.in_turn, view.open_tools = Stopwatch(), set()
     view.now = None
 
 
@@ -228,9 +228,9 @@ def _follow_tool(view: "View", event: Event) -> None:
     """While a tool is used, silence is nothing to wonder at."""
     call = str(event.get("tool_call_id"))
     if event.get("status") in TOOL_ENDS:
-        view.open_tools = [other for other in view.open_tools if other != call]
-    elif event["type"] == v.TOOL_CALL and call not in view.open_tools:
-        view.open_tools.append(call)
+        view.open_tools.discard(call)
+    elif event["type"] == v.TOOL_CALL:
+        view.open_tools.add(call)
 
 
 def _thought(view: "View", _event: Event) -> None:

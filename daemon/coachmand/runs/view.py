@@ -55,7 +55,7 @@ class View:
     in_turn: Stopwatch = field(factory=Stopwatch)
     asleep: dict[str, Any] | None = None
     warned: list[str] = field(factory=list)
-    open_tools: list[str] = field(factory=list)
+    open_tools: set[str] = field(factory=set)
     session: str | None = None
     first_session: str | None = None
     agent_version: str | None = None
