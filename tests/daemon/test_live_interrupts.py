@@ -7,6 +7,7 @@ import pytest
 
 import live_runs as live
 import recovery_state as at
+from coachmand.runs.turns import MAX_QUEUED
 from daemon_process import DaemonProcess
 
 LIMIT_S = 5.0
@@ -59,6 +60,24 @@ def test_what_waited_is_dropped_and_named_or_comes_after(
         [1, 4, 2, 3] if keep_queue else [1, 4]
     )
     assert result["final_message"] == ("three" if keep_queue else "four")
+    live.check(daemon, run)
+
+
+def test_no_more_wait_than_a_queue_holds(daemon: DaemonProcess, repo: Path) -> None:
+    """Neither behind the turn nor, where what waits is kept, before all of them."""
+    run = live.keep(daemon, repo, "sleep 30")
+    live.until_turn(daemon, run, 1)
+    with daemon.client() as client:
+        for _ in range(MAX_QUEUED):
+            client.run.prompt(run, "say more")
+        behind = live.refused(client.run.prompt, run, "say more")
+        before = live.refused(client.run.interrupt, run, "say more", keep_queue=True)
+        instead = client.run.interrupt(run, "say instead")
+    live.until_parked(daemon, run)
+    live.close(daemon, run)
+
+    assert [(each.name, each.detail["limit"]) for each in (behind, before)] == [("Busy", 64)] * 2
+    assert len(instead["dropped"]) == MAX_QUEUED
     live.check(daemon, run)
 
 

@@ -61,9 +61,7 @@ class Turns:
         self._run.services.storage.check("prompt")
         self._check_takes_prompts("prompt")
         ahead, turn = len(view.queue) + view.turn_runs, view.turn + len(view.queue) + 1
-        if len(view.queue) >= MAX_QUEUED:
-            text = f"cannot prompt {self._name}: {MAX_QUEUED} prompts wait already"
-            raise RpcError("Busy", text, retryable=True, detail={"limit": MAX_QUEUED})
+        self._check_queue("prompt")
         queued = await self._write(asked.prompt)
         reach("prompt.written")
         await self._run.record([_queued(queued, asked.by, key=asked.key)])
@@ -93,6 +91,8 @@ class Turns:
         entries, number = list[Entry](), None
         if asked.prompt is not None:
             self._check_takes_prompts("interrupt", "with a prompt ")
+            if asked.keep_queue:
+                self._check_queue("interrupt")
             queued = await self._write(asked.prompt)
             number = queued.number
             entries.append(_queued(queued, asked.by, first=True))
@@ -143,6 +143,11 @@ class Turns:
                 detail={"state": self._run.view.state, "closing": True},
                 next=[["coachman", "wait", name]],
             )
+
+    def _check_queue(self, verb: str) -> None:
+        if len(self._run.view.queue) >= MAX_QUEUED:
+            text = f"cannot {verb} {self._name}: {MAX_QUEUED} prompts wait already"
+            raise RpcError("Busy", text, retryable=True, detail={"limit": MAX_QUEUED})
 
     def _check_turn(self, asked: inbox.InterruptAsked) -> None:
         """Refuse what is about another turn than the one that runs, or about none at all."""
