@@ -112,17 +112,34 @@ class Usage:
 
 
 @frozen
+class Reset:
+    """When a provider's limit ends, as the agent tells it.
+
+    ``at_s``: seconds of the epoch; ``in_s``: so many from now; ``local``: "HH:MM" or
+    "YYYY-MM-DDTHH:MM" on this machine's clock. A conversation has none to reckon with.
+    """
+
+    at_s: float | None = None
+    in_s: float | None = None
+    local: str | None = None
+
+
+@frozen
 class TurnEnded:
     """The agent's terminal record of a turn.
 
     ``stop_reason`` is one of ``events.STOP_REASONS``; ``error`` ({message, code?, data?})
-    accompanies ``error``. There is one for each `Prompt`, in their order; an agent whose wire
-    tells which prompt's end it is says so with ``turn``, and the end of another is ignored.
+    accompanies ``error`` and ``limited``. There is one for each `Prompt`, in their order; an
+    agent whose wire tells which prompt's end it is says so with ``turn``, and the end of another
+    is ignored. ``resets``: when a limit ends, where that is told. ``transient``: it broke on the
+    way, and might not the next time. `failing.failed` tells these from an error.
     """
 
     stop_reason: str
     error: Mapping[str, Any] | None = None
     turn: int | None = None
+    resets: Reset | None = None
+    transient: bool = False
 
 
 Action = Event | Ask | Withdraw | Write | CloseStdin | SetTimer | SessionKnown | Usage | TurnEnded

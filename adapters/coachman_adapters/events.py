@@ -30,7 +30,8 @@ CONVERSATION_EVENTS = frozenset(
 
 OPTION_KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
-# ``error``: the agent reported a failure; ``cancelled``: it confirmed a cancel.
+# ``error``: the agent reported a failure; ``limited``: its provider takes no more for now;
+# ``cancelled``: it confirmed a cancel.
 STOP_REASONS = (
     "end_turn",
     "max_tokens",
@@ -38,4 +39,7 @@ STOP_REASONS = (
     "refusal",
     "cancelled",
     "error",
+    "limited",
 )
+# What no agent may call the end of a turn by itself.
+OWN_STOP_REASONS = frozenset({"error", "limited"})

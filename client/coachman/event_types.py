@@ -90,6 +90,7 @@ class RunEnded(TypedDict):
     outcome: str
     stop_reason: str | None
     error: Failure | None
+    resets_at: NotRequired[int | None]
     exit: AgentExit
     usage: dict[str, int] | None
     cost: Cost | None
@@ -106,6 +107,7 @@ class AttemptStarted(TypedDict):
     admin: str
     subfolder: str
     start: str | None
+    resumes: NotRequired[str]
 
 
 class AttemptEnded(TypedDict):
@@ -127,6 +129,8 @@ class TurnEnded(TypedDict):
 
     stop_reason: str
     error: NotRequired[Failure]
+    resets_at: NotRequired[int | None]
+    transient: NotRequired[bool]
 
 
 class TurnInterrupted(TypedDict):
@@ -315,6 +319,14 @@ class UsageUpdated(TypedDict):
     session_counters: NotRequired[dict[str, float]]
 
 
+class LimitReached(TypedDict):
+    """The provider takes no more for now; ``action`` is wait or fail, ``resets_at`` is ms."""
+
+    provider: str
+    resets_at: int | None
+    action: str
+
+
 class DeadlineWarned(TypedDict):
     """A deadline is near: ``left_s`` are left until ``deadline``."""
 
@@ -371,6 +383,7 @@ EVENT_TYPES: dict[str, type] = {
     "permission.requested": PermissionRequested,
     "permission.resolved": PermissionResolved,
     "usage.updated": UsageUpdated,
+    "limit.reached": LimitReached,
     "deadline.warned": DeadlineWarned,
     "deadline.expired": DeadlineExpired,
     "host.suspended": HostSuspended,

@@ -158,6 +158,10 @@ class RunMethods(Noun):
         labels: "Mapping[str, str] | None" = None,
         title: str | None = None,
         check: str | None = None,
+        on_limit: "results.OnLimit | None" = None,
+        retries: int | None = None,
+        limits: "Mapping[str, float] | None" = None,
+        priority: int | None = None,
         output_limit: int | None = None,
         request_key: str | None = None,
         no_wait: bool | None = None,
@@ -171,8 +175,9 @@ class RunMethods(Noun):
         ``stall_s``, ``turn_s``, ``queue_s``, ``permission_s``, ``parked_s`` and
         ``check_s``. With ``keep`` the run takes more prompts until it is closed;
         ``as_agent`` is one of the CLI's own agents. ``check`` is a shell command
-        that decides at the end. The same ``request_key`` returns the same run.
-        ``output_limit`` is in bytes.
+        that decides at the end. ``on_limit`` is wait or fail, ``limits`` has
+        ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes. The same
+        ``request_key`` returns the same run.
         """
         params = _given(
             prompt=prompt,
@@ -193,6 +198,10 @@ class RunMethods(Noun):
             labels=labels,
             title=title,
             check=check,
+            on_limit=on_limit,
+            retries=retries,
+            limits=limits,
+            priority=priority,
             output_limit=output_limit,
             request_key=request_key,
             no_wait=no_wait,

@@ -34,6 +34,7 @@ from .records import (
 )
 
 Permissions = Literal["allow", "ask", "deny"]
+OnLimit = Literal["wait", "fail"]
 WaitFor = Literal["ended", "attention", "turn"]
 
 Cancelled = steered.Cancelled
@@ -99,6 +100,7 @@ class RunSummary(TypedDict):
     cost_usd: float | None
     changes: Changes | None
     attention: Attention | None
+    resumes_at: NotRequired[int | None]
     keep: NotRequired[bool]
     turn: NotRequired[int]
     turn_stop_reason: NotRequired[str | None]
@@ -156,6 +158,7 @@ class RunResult(TypedDict, total=False):
     outcome: Required[str]
     stop_reason: Required[str | None]
     error: Failure | None
+    resets_at: int | None
     exit: Exit | None
     started_at: int | None
     ended_at: int | None

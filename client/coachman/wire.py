@@ -109,6 +109,7 @@ EXIT_OF_TURN = {
     "max_turn_requests": EXIT_TURN_LIMIT,
     "cancelled": EXIT_CANCELLED,
     "error": EXIT_FAILED,
+    "limited": EXIT_BUSY,
 }
 
 EXIT_OF_ERROR = {

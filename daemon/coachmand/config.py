@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from attrs import field, fields, frozen
 
-from coachman.results import Permissions
+from coachman.results import OnLimit, Permissions
 from coachman.wire import PERMISSION_MODES
 
 from . import config_values as values
@@ -65,9 +65,10 @@ class Timeouts:
 
 @frozen
 class Capacity:
-    """How many runs are active at once; more of them queue."""
+    """How many runs are active at once (None: as the machine allows), and how many may queue."""
 
-    max_active: int = _key(values.count, 8)
+    max_active: int | None = _key(values.count, None)
+    max_queued: int = _key(values.count, 1000)
 
 
 @frozen
@@ -148,6 +149,8 @@ class Config:
     agent: str | None = _key(values.name, None)
     profile: str = _key(values.name, "edit")
     permissions: Permissions | None = _key(values.one_of(*PERMISSION_MODES), None)  # noqa: RUF009
+    on_limit: OnLimit = _key(values.one_of("wait", "fail"), "wait")  # noqa: RUF009
+    retries: int = _key(values.count_or_none, 2)
     timeouts: Timeouts = field(factory=Timeouts, metadata={"table": Timeouts})
     capacity: Capacity = field(factory=Capacity, metadata={"table": Capacity})
     storage: Storage = field(factory=Storage, metadata={"table": Storage})

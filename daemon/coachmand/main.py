@@ -46,7 +46,7 @@ from .methods.context import Context, Daemon
 from .ownership import Fence, Lock, LockHeldError, stand_behind
 from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
-from .runs.admission import Admission
+from .runs.admission import Admission, default_active
 from .runs.clock import boot_id, epoch_ms
 from .runs.scopes import Scopes
 from .runs.services import Boundary, Services
@@ -285,7 +285,9 @@ def _services(
         boot=boot_id(),
         python=sys.executable,
         guest=str(Path(guest_package.__file__ or "").parent),
-        admission=Admission(config.capacity.max_active),
+        admission=Admission(
+            config.capacity.max_active or default_active(), config.capacity.max_queued
+        ),
         storage=storage,
     )
 

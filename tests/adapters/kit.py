@@ -31,6 +31,7 @@ from coachman_adapters.events import (
     NOISE,
     NOTICE,
     OPTION_KINDS,
+    OWN_STOP_REASONS,
     STOP_REASONS,
     UNKNOWN,
 )
@@ -177,7 +178,9 @@ class Held:
                 assert request in self.asked
             case TurnEnded(stop_reason=reason, error=error):
                 assert reason in STOP_REASONS
-                assert (error is not None) == (reason == "error")
+                assert (error is not None) == (reason in OWN_STOP_REASONS)
+                assert action.resets is None or reason == "limited"
+                assert not action.transient or reason == "error"
                 self.ended += 1
             case CloseStdin():
                 self.closed += 1

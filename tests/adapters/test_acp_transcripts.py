@@ -39,7 +39,7 @@ OWN: dict[tuple[str, str], tuple[str, list[str], list[str]]] = {
     ("codex-acp", "write_free"): ("done", DONE, ["end_turn"]),
     ("codex-acp", "cancel_question"): ("", CUT, ["cancelled"]),
     ("codex-acp", "cancel_tool"): ("", CUT, ["cancelled"]),
-    ("codex-acp", "limit"): ("", [], ["error"]),
+    ("codex-acp", "limit"): ("", [], ["limited"]),
     ("gemini", "cancel_question"): ("", CUT, ["cancelled"]),
     ("gemini", "cancel_tool"): ("", DONE, ["cancelled"]),
     ("gemini", "run"): ("thought about it", DONE, ["end_turn"]),

@@ -7,7 +7,7 @@ import pytest
 import agents_replay
 from agents_replay import ended, events_of, replay, text_of
 from coachman_adapters import ADAPTERS
-from coachman_adapters.conversation import Action, Ask, SessionKnown, Usage
+from coachman_adapters.conversation import Action, Ask, Reset, SessionKnown, Usage
 
 NAMES = agents_replay.names("claude")
 # Text, the last status of each tool, and how each turn ended.
@@ -33,8 +33,8 @@ EXPECTED: dict[str, tuple[str, list[str], list[str]]] = {
     "max_tokens": ("part 0part 1part 2part 3", [], ["max_tokens"]),
     "refused": ("nono", [], ["refusal"]),
     "server_error": ("", [], ["error"]),
-    "limited": ("", [], ["error"]),
-    "usage_limit": ("", [], ["error"]),
+    "limited": ("", [], ["limited"]),
+    "usage_limit": ("", [], ["limited"]),
     "not_logged_in": ("", [], ["error"]),
     "wrong_agent": ("", [], ["error"]),
 }
@@ -208,8 +208,10 @@ def test_errors_keep_the_agents_words(name: str, code: str, words: str) -> None:
 
 
 def test_a_usage_limit_says_when_it_ends() -> None:
-    """The moment is in the error's data, and in a notice."""
+    """The moment is in the turn's end, in the error's data, and in a notice."""
+    [end] = ended(run("usage_limit"))
     notices = [e.members["text"] for e in events_of(run("usage_limit"), "agent.notice")]
 
     assert error("usage_limit")["data"]["limit"]["resetsAt"] == 1700000000
+    assert end.resets == Reset(at_s=1700000000.0)
     assert notices == ["five hour limit: rejected, resets at 2023-11-14T22:13:20+00:00"]

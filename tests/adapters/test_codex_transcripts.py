@@ -24,7 +24,7 @@ ENDS: dict[str, tuple[str, list[str], list[str]]] = {
     "model_error": ("", [], ["error"]),
     "server_error": ("", [], ["error"]),
     "broken_stream": ("", [], ["error"]),
-    "limited": ("", [], ["error"]),
+    "limited": ("", [], ["limited"]),
     "wrong_session": ("", [], ["error"]),
 }
 SERVER_ENDS = {

@@ -17,7 +17,7 @@ EXPECTED = {
     "cancel_question": ("", ["failed"], ["cancelled"]),
     "cancel_tool": ("", ["failed"], ["cancelled"]),
     "model_error": ("", [], ["error"]),
-    "limited": ("", [], ["error"]),
+    "limited": ("", [], ["limited"]),
     "resume": ("well", ["completed"], ["end_turn"]),
     "two_turns": ("onetwo", [], ["end_turn", "end_turn"]),
     "wrong_model": ("", [], ["error"]),

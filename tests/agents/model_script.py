@@ -5,7 +5,7 @@ takes the next line, and past the last one the model says "done":
 
     SAY text            WRITE path text      RUN command
     THINK text          SLOW seconds text    FAIL status
-    LIMIT [seconds]     429, with the seconds until it ends where they are given
+    LIMIT [seconds]     429; with seconds: until so long after it was first met, then none
     CALL tool {…}       calls a tool by its name, with these arguments
     STOP reason text    says text and stops for a reason in the wire's own word
     BREAK text          the answer's stream begins, then tells of a failure
@@ -14,6 +14,7 @@ Lines that are no directive are ignored; a prompt without any is echoed.
 """
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,10 +57,29 @@ class Asked:
     title: bool = False
 
 
-class Reply:
-    """What the model answers to ``asked``."""
+class Limits:
+    """When each LIMIT of a script began: ``LIMIT 5`` is over five seconds after that."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self) -> None:
+        self._ends: dict[str, float] = {}
+
+    def left_s(self, rest: str) -> float | None:
+        """How long it goes on; None for one without an end, 0 for one that is over."""
+        if not rest:
+            return None
+        ends = self._ends.setdefault(rest, time.time() + float(rest))
+        return max(0.0, ends - time.time())
+
+    def is_over(self, rest: str) -> bool:
+        """Whether it was met, and is past."""
+        return self._ends.get(rest, math.inf) <= time.time()
+
+
+class Reply:
+    """What the model answers to ``asked``, under ``limits`` that go on from one to the next."""
+
+    def __init__(self, asked: Asked, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
         self.title = asked.title
         self.thought = ""
         self.text = ""
@@ -69,7 +89,7 @@ class Reply:
         self.retry_after_s: int | None = None
         self.seconds = 0.0
         self.broken = False
-        verb, rest = ("SAY", TITLE) if asked.title else next_directive(asked.messages)
+        verb, rest = ("SAY", TITLE) if asked.title else next_directive(asked.messages, self.limits)
         self.directive = f"{verb} {rest}".strip()
         self._obey(verb, rest, asked.tools)
         self.input_tokens = 1000 + 10 * len(asked.messages)
@@ -80,7 +100,8 @@ class Reply:
             self.status, self.text = int(rest or 400), f"scripted failure {rest or 400}"
         elif verb == "LIMIT":
             self.status, self.text = 429, "scripted limit"
-            self.retry_after_s = int(rest) if rest else None
+            left_s = self.limits.left_s(rest)
+            self.retry_after_s = None if left_s is None else math.ceil(left_s)
         elif verb == "BREAK":
             self.status, self.broken, self.text = 500, True, rest
         elif verb == "CALL":
@@ -114,14 +135,15 @@ def directives(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def next_directive(messages: tuple[Message, ...]) -> tuple[str, str]:
-    """What to do now: what the user said last, less the steps taken since."""
+def next_directive(messages: tuple[Message, ...], limits: Limits) -> tuple[str, str]:
+    """What to do now: what the user said last, less the steps taken since and limits past."""
     users = [n for n, message in enumerate(messages) if message.role == "user"]
     if not users:
         return "SAY", "done"
     script = _script(messages, users[-1])
     if not script:
         return "SAY", messages[users[-1]].text
+    script = [each for each in script if each[0] != "LIMIT" or not limits.is_over(each[1])]
     steps = sum(message.role == "assistant" for message in messages[users[-1] :])
     return script[steps] if steps < len(script) else ("SAY", "done")
 

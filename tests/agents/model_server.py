@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from model_script import CACHED_TOKENS, TEXT_TOKENS, TOOL_TOKENS, Asked, Reply, dumps
+from model_script import CACHED_TOKENS, TEXT_TOKENS, TOOL_TOKENS, Asked, Limits, Reply, dumps
 from wires import Wire, chat, gemini, messages, responses
 
 __all__ = ["CACHED_TOKENS", "TEXT_TOKENS", "TOOL_TOKENS", "ModelServer"]
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
             self._json(404, {"error": {"message": f"no such path: {self.path}"}})
             return
         asked = wire.read(path, body)
-        reply = Reply(asked)
+        reply = Reply(asked, self.server.model.limits)
         self.server.model.record(wire, asked, reply)
         if reply.status != 200 and not (reply.broken and asked.stream):
             headers, told = wire.error(reply)
@@ -121,6 +121,7 @@ class ModelServer:
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.limits = Limits()
         self._http = _Server(("127.0.0.1", port), Handler)
         self._http.model = self
         self.port: int = self._http.server_address[1]

@@ -157,7 +157,7 @@ def test_an_interrupted_turn_is_followed_by_another(claude: DaemonProcess, repo:
     ("prompt", "reason", "words"),
     [
         ("FAIL 400", "error", "scripted failure 400"),
-        ("LIMIT", "error", "Request rejected (429)"),
+        ("LIMIT", "limited", "Request rejected (429)"),
         ("STOP refusal no\nSTOP refusal no", "refusal", "refused"),
     ],
 )
@@ -165,11 +165,12 @@ def test_a_turn_that_went_wrong_is_no_success(
     claude: DaemonProcess, repo: Path, prompt: str, reason: str, words: str
 ) -> None:
     """The CLI calls these ends "success"; the run says what became of it."""
-    ran = claude.cli("run", "-a", "claude", "-t", "t1", prompt, cwd=repo)
+    ran = claude.cli("run", "-a", "claude", "--on-limit", "fail", "-t", "t1", prompt, cwd=repo)
     result = json.loads(claude.cli("result", "t1", "--json", cwd=repo).stdout)
 
     assert ran.returncode != 0
-    assert (result["outcome"] in ("failed", "refused"), result["stop_reason"]) == (True, reason)
+    assert result["outcome"] in ("failed", "refused", "limited")
+    assert result["stop_reason"] == reason
     assert words in result["error"]["message"]
 
 

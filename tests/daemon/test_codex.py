@@ -146,8 +146,8 @@ def test_no_evidence_holds_the_key(codex: DaemonProcess, repo: Path, permissions
     ("prompt", "reason", "words"),
     [
         ("FAIL 400", "error", "scripted failure 400"),
-        ("LIMIT", "error", "429 Too Many Requests"),
-        ("LIMIT 600", "error", "try again at"),
+        ("LIMIT", "limited", "429 Too Many Requests"),
+        ("LIMIT 600", "limited", "try again at"),
         ("STOP max_output_tokens part", "max_tokens", ""),
     ],
 )
@@ -155,7 +155,7 @@ def test_a_turn_that_went_wrong_is_no_success(
     codex: DaemonProcess, repo: Path, prompt: str, reason: str, words: str
 ) -> None:
     """The run ends as the model's answer did, in codex's own words."""
-    result = at.result(codex, at.start(codex, repo, prompt, **AGENT))
+    result = at.result(codex, at.start(codex, repo, prompt, on_limit="fail", **AGENT))
 
     assert (result["outcome"] == "succeeded", result["stop_reason"]) == (False, reason)
     assert words in (result["error"] or {}).get("message", "")

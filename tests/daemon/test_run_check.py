@@ -1,6 +1,7 @@
 """The check of a run: a command in its boundary that decides once the agent is through."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,13 @@ from daemon_process import DaemonProcess, git
 WAITS = "touch /output/waits; while ! test -e /output/go; do sleep 0.05; done"
 
 
+@pytest.fixture(autouse=True)
+def nothing_unexpected(daemon: DaemonProcess) -> Iterator[None]:
+    """No run had to be taken up again because carrying it failed."""
+    yield
+    assert "run_failed" not in daemon.log
+
+
 def start(daemon: DaemonProcess, repo: Path, check: str, prompt: str, **options: Any) -> str:
     """Start a demo run with a check; its id."""
     return at.start(daemon, repo, prompt, check=check, **options)
@@ -22,7 +30,7 @@ def until_checking(daemon: DaemonProcess, run: str) -> Path:
     """Wait until the check itself runs; where it looks for leave to go on."""
     at.until_event(daemon, run, lambda event: event["type"] == "check.started")
     output = at.directory(daemon, run) / "artifacts"
-    at.until(lambda: (output / "waits").exists())
+    at.until((output / "waits").exists)
     return output
 
 

@@ -1,5 +1,6 @@
 """Deadlines of real runs: each ends its run at its time, says which it was, and is told before."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,13 @@ from daemon_process import DaemonProcess
 
 # How late an end may begin.
 LATE_MS = 1000
+
+
+@pytest.fixture(autouse=True)
+def nothing_unexpected(daemon: DaemonProcess) -> Iterator[None]:
+    """No run had to be taken up again because carrying it failed."""
+    yield
+    assert "run_failed" not in daemon.log
 
 
 def expired(daemon: DaemonProcess, run: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coachman_adapters import texts
+from coachman_adapters import failing, texts
 from coachman_adapters.acp import (
     configuring,
     frames,
@@ -43,7 +43,7 @@ from coachman_adapters.conversation import (
     Write,
 )
 from coachman_adapters.endings import exited
-from coachman_adapters.events import NOTICE, STOP_REASONS
+from coachman_adapters.events import NOTICE, OWN_STOP_REASONS, STOP_REASONS
 from coachman_adapters.lines import Line, LineDecoder
 from coachman_adapters.noises import Noises
 
@@ -211,7 +211,7 @@ class AcpConversation:
         if response.error is not None:
             if state.cancelled:
                 return self._turn_over(TurnEnded("cancelled"))
-            return self._turn_over(TurnEnded("error", reported(response.error, state)))
+            return self._turn_over(failing.failed(reported(response.error, state)))
         result = response.result if isinstance(response.result, dict) else {}
         ended, notices = _stop(result.get("stopReason"), state.cancelled)
         told = self._accounts.turn(result, self._request)
@@ -264,7 +264,7 @@ class AcpConversation:
         turns = len(state.queue) + (state.prompt is not None)
         state.prompt = None
         state.queue.clear()
-        return [TurnEnded("error", state.failure or _OVER) for _ in range(turns)]
+        return [failing.failed(state.failure or _OVER) for _ in range(turns)]
 
     # --- updates --------------------------------------------------------------------
 
@@ -321,7 +321,7 @@ def _stop(reason: Any, cancelled: bool) -> tuple[TurnEnded, list[Event]]:
         message = "the agent ended the turn without a stop reason"
         return TurnEnded("error", {"message": message, "code": "no_stop_reason"}), []
     notices = []
-    if reason not in STOP_REASONS or reason == "error":
+    if reason not in STOP_REASONS or reason in OWN_STOP_REASONS:
         notices = [Event(NOTICE, {"text": f"unknown stop reason {reason[:100]!r}"})]
         reason = "end_turn"
     return TurnEnded("cancelled" if cancelled and reason == "end_turn" else reason), notices

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from coachman_adapters import failing
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.acp.state import State
 from coachman_adapters.acp.updates import text_of
@@ -30,7 +31,7 @@ def outcome(state: State, ended: TurnEnded) -> TurnEnded:
     if message is None or ended.stop_reason != "end_turn":
         return ended
     told = message.strip() or "the agent failed and did not say why"
-    return TurnEnded("error", {"message": told, "code": "agent_failed"})
+    return failing.failed({"message": told, "code": "agent_failed"})
 
 
 def _says(update: Mapping[str, Any], path: tuple[str, ...]) -> bool:

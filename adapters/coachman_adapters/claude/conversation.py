@@ -11,7 +11,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters import jsonlines, texts
+from coachman_adapters import failing, jsonlines, texts
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.claude import accounts, frames, handshake, notices, results, told
 from coachman_adapters.claude.asks import Asks
@@ -250,4 +250,4 @@ class ClaudeConversation:
         turns = len(state.queue) + state.running
         state.running = False
         state.queue.clear()
-        return [TurnEnded("error", state.failure or _OVER) for _ in range(turns)]
+        return [failing.failed(state.failure or _OVER) for _ in range(turns)]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters import texts
+from coachman_adapters import failing, texts
 from coachman_adapters.claude.state import State
 from coachman_adapters.conversation import TurnEnded
 
@@ -36,7 +36,9 @@ def ended(result: Mapping[str, Any], state: State) -> TurnEnded:
         return TurnEnded("max_turn_requests")
     if result.get("subtype") == "success" and result.get("is_error") is False:
         return TurnEnded("end_turn")
-    return TurnEnded("error", error(result, state))
+    rejected = (state.limit or {}).get("status") == "rejected"
+    resets = failing.at((state.limit or {}).get("resetsAt")) if rejected else None
+    return failing.failed(error(result, state), resets)
 
 
 def error(result: Mapping[str, Any], state: State, doing: str = "") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from attrs import define, field
 
-from coachman_adapters import jsonlines, texts
+from coachman_adapters import failing, jsonlines, texts
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.codex import failures, rollout, tokens
 from coachman_adapters.codex.items import Items, respelled
@@ -99,7 +99,7 @@ class ExecConversation:
         actions = self._lines(self._decoder.finish())
         actions += self._noises.flush()
         if self._state.open:
-            actions += self._end(TurnEnded("error", self._died(ending)))
+            actions += self._end(failing.failed(self._died(ending)))
         usage = rollout.usage(ending.epilogue, tokens.baseline(self._request))
         return [*actions, *([usage] if usage else [])]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters import jsonlines, texts
+from coachman_adapters import failing, jsonlines, texts
 from coachman_adapters.conversation import Event, Span, TurnEnded
 from coachman_adapters.events import NOTICE, STATUS
 
@@ -30,7 +30,8 @@ def turn_failed(error: Any, span: Span) -> tuple[TurnEnded, list[Event]]:
     reason = _STOPS.get(incomplete[1]) if incomplete else None
     if reason is not None:
         return TurnEnded(reason), [notice(message, span, "warning")]
-    return TurnEnded("error", texts.fit({"message": message, **_details(told)}, span.size)), []
+    error = texts.fit({"message": message, **_details(told)}, span.size)
+    return failing.failed(error), []
 
 
 def _details(error: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coachman_adapters import texts
+from coachman_adapters import failing, texts
 from coachman_adapters.acp.frames import Notification, Request, Response
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.codex import failures, frames, handshake, messages, tokens
@@ -176,7 +176,7 @@ class ServerConversation:
         if response.error is not None:
             error = texts.fit({**response.error}, span.size)
             cancelled = self._state.cancelled
-            return self._over(TurnEnded("cancelled") if cancelled else TurnEnded("error", error))
+            return self._over(TurnEnded("cancelled") if cancelled else failing.failed(error))
         result = response.result if isinstance(response.result, dict) else {}
         turn = result.get("turn")
         return self._know(turn if isinstance(turn, dict) else {})
@@ -272,7 +272,7 @@ class ServerConversation:
         """End the running turn and the prompts that wait with the failure."""
         state = self._state
         turns = len(state.queue) + state.prompted
-        ended = [TurnEnded("error", state.failure or _OVER) for _ in range(turns)]
+        ended = [failing.failed(state.failure or _OVER) for _ in range(turns)]
         if state.interrupted and state.cancelled:
             ended[0] = TurnEnded("cancelled")
         state.prompted = state.interrupted = False

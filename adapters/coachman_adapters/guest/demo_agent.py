@@ -9,6 +9,8 @@
     sleep SECONDS       wait
     usage IN OUT        report these token counts for the turn
     fail TEXT           end the turn with an error, as a model would
+    limit [SECONDS]     the same, as a provider's limit that ends so long after this was first said
+    crash [N]           be killed N times (1), and then go on
     refuse              end the turn with the stop reason "refusal"
     recall              say every earlier prompt of the session
     deaf                hear no cancel until the turn is over
@@ -256,7 +258,7 @@ class Agent:
         except StopIteration as stop:
             answer: Json = {"id": turn.request, "result": stop.value}
         except FaultError as fault:
-            answer = {"id": turn.request, "error": {"code": fault.code, "message": str(fault)}}
+            answer = {"id": turn.request, "error": fault.told}
         if turn.leaves_s is not None:
             self.leaves_at = time.monotonic() + turn.leaves_s
         self.turn = self._steps = None
@@ -264,7 +266,7 @@ class Agent:
         self.wire.send(answer)
 
     def _answer_error(self, request: Any, fault: FaultError) -> None:
-        self.wire.send({"id": request, "error": {"code": fault.code, "message": str(fault)}})
+        self.wire.send({"id": request, "error": fault.told})
 
 
 def options(session: Json) -> list[Json]:

@@ -6,6 +6,7 @@ any time, also in the middle of a sleep or a command.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -44,9 +45,16 @@ class TurnCancelledError(Exception):
 class FaultError(Exception):
     """A request that is answered with an error."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, data: Json | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.data = data
+
+    @property
+    def told(self) -> Json:
+        """The error as it goes over the wire."""
+        told = {"code": self.code, "message": str(self)}
+        return told if self.data is None else {**told, "data": self.data}
 
 
 class Turn:
@@ -88,6 +96,19 @@ class Turn:
     @property
     def message_id(self) -> str:
         return f"m{self._number}-{self._line}"
+
+    def remember(self, what: str, value: Any, *, anew: bool = False) -> Any:
+        """What was noted for ``what``, maybe in an earlier life; ``value`` where nothing was."""
+        path = os.path.join(os.environ.get("HOME", os.getcwd()), ".demo-agent", "notes.json")
+        notes: Json = {}
+        if os.path.exists(path):
+            with open(path) as file:
+                notes = json.load(file)
+        if anew or what not in notes:
+            notes[what] = value
+            with open(path, "w") as file:
+                json.dump(notes, file)
+        return notes[what]
 
     def update(self, variant: str, **members: Any) -> None:
         self.wire.update(self.session["id"], variant, **members)
@@ -269,6 +290,23 @@ def fail(turn: Turn, rest: str, line: str) -> Steps:
     raise FaultError(-32603, rest or "failed as told")
 
 
+def limit(turn: Turn, rest: str, line: str) -> Steps:
+    yield from ()
+    if not rest:
+        raise FaultError(-32603, "429: the model takes no more")
+    ends = turn.remember(line, time.time() + number(rest, float))
+    if time.time() < ends:
+        raise FaultError(-32603, "429: the model takes no more", {"resets_at": ends})
+
+
+def crash(turn: Turn, rest: str, line: str) -> Steps:
+    yield from ()
+    left = turn.remember(line, number(rest or "1", int))
+    if left:
+        turn.remember(line, left - 1, anew=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def refuse(turn: Turn, rest: str, line: str) -> Steps:
     yield from ()
     raise TurnRefusedError
@@ -317,6 +355,8 @@ DIRECTIVES: dict[str, Directive] = {
     "sleep": sleep,
     "usage": usage,
     "fail": fail,
+    "limit": limit,
+    "crash": crash,
     "refuse": refuse,
     "recall": recall,
     "deaf": deaf,

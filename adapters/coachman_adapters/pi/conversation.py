@@ -11,7 +11,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters import jsonlines, texts
+from coachman_adapters import failing, jsonlines, texts
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.conversation import (
     Action,
@@ -152,7 +152,7 @@ class PiConversation:
     def _failed(self, command: str | None, record: dict[str, Any], span: Span) -> list[Action]:
         error = texts.fit({"message": str(record.get("error") or "an error without a message")})
         if command == commands.PROMPT:
-            return self._turn_over(TurnEnded("error", error))
+            return self._turn_over(failing.failed(error))
         if command in (commands.GET_STATE, commands.GET_EFFORTS):
             return self._fail(error)
         return [Event(NOTICE, texts.fit({"text": error["message"], "severity": "error"}), span)]
@@ -276,7 +276,7 @@ class PiConversation:
         turns = len(state.queue) + (state.prompt is not None)
         state.prompt, state.runs = None, False
         state.queue.clear()
-        return [TurnEnded("error", state.failure or _OVER) for _ in range(turns)]
+        return [failing.failed(state.failure or _OVER) for _ in range(turns)]
 
 
 _HANDLERS = {
@@ -303,7 +303,7 @@ def _stop(stop: Mapping[str, Any], aborted: bool) -> tuple[TurnEnded, list[Event
         return TurnEnded("cancelled"), []
     if reason == "error":
         message = stop.get("message") or "the model failed without a message"
-        return TurnEnded("error", texts.fit({"message": message})), []
+        return failing.failed(texts.fit({"message": message})), []
     if reason is None:
         message = "the agent ended the turn without an answer of the model"
         return TurnEnded("error", {"message": message, "code": "no_stop_reason"}), []

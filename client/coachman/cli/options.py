@@ -161,6 +161,23 @@ class Arguments:
             raise UsageError(f"cannot read --{name}: {value!r} is not a whole number")
         return int(value)
 
+    def size(self, name: str) -> int | None:
+        """The option's value in bytes; UsageError where it is no size."""
+        from .sizes import size_bytes
+
+        value = self.text(name)
+        return None if value is None else size_bytes(value, f"read --{name}")
+
+    def signed(self, name: str) -> int | None:
+        """The option's value as a number that may be below zero."""
+        value = self.text(name)
+        if value is None:
+            return None
+        digits = value.removeprefix("-")
+        if not digits.isascii() or not digits.isdigit():
+            raise UsageError(f"cannot read --{name}: {value!r} is not a whole number")
+        return int(value)
+
     def count(self, name: str) -> int | None:
         """The option's value as a number of things, at least one."""
         value = self.integer(name)

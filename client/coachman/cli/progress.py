@@ -2,6 +2,7 @@
 
 import sys
 
+from .durations import clock
 from .render import left, question, tool_name
 from .visible import cut, visible
 
@@ -218,6 +219,10 @@ def _prompt_dropped(_progress: Progress, event: "Mapping[str, Any]") -> str:
 def _state(event: "Mapping[str, Any]") -> str | None:
     now = event.get("to")
     reason = visible(event.get("reason") or "")
+    if now == "waiting" and reason in ("limit", "retry"):
+        until = (event.get("until") or {}).get("epoch_ms")
+        at = f" at {clock(until)}" if until else ""
+        return f"  [waiting: {reason}; goes on{at}]"
     if now == "parked":
         return f"  [parked: turn {event.get('turn')} is over]"
     if now in _WORTH_A_LINE and (now, reason) not in _SAID_BY_OTHERS:

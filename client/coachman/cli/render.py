@@ -75,6 +75,9 @@ def state(summary: "Mapping[str, Any]", now_s: float | None = None) -> str:
         return visible(summary["outcome"]).replace("_", " ")
     current = visible(summary.get("state") or "unknown")
     reason = summary.get("reason")
+    if current == "waiting" and (again := summary.get("resumes_at")):
+        until = time.strftime("%H:%M", time.localtime(again / 1000))
+        return f"limited until {until}" if reason == "limit" else f"tries again at {until}"
     if current == "waiting" and reason:
         return f"waiting: {cut(reason, 24)}"
     return _WORKING.get(current, current)

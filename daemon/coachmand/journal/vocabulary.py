@@ -41,6 +41,7 @@ SESSION = "agent.session"
 PERMISSION_REQUESTED = "permission.requested"
 PERMISSION_RESOLVED = "permission.resolved"
 USAGE_UPDATED = "usage.updated"
+LIMIT_REACHED = "limit.reached"
 DEADLINE_WARNED = "deadline.warned"
 DEADLINE_EXPIRED = "deadline.expired"
 HOST_SUSPENDED = "host.suspended"
@@ -63,6 +64,7 @@ DECISIVE = frozenset(
         PERMISSION_RESOLVED,
         DEADLINE_EXPIRED,
         CHECK_ENDED,
+        LIMIT_REACHED,
     }
 )
 # An input is synced before its bytes leave; this one has none.
@@ -114,6 +116,7 @@ __all__ = [
     "EVENT_TYPES",
     "HOST_SUSPENDED",
     "INPUT",
+    "LIMIT_REACHED",
     "MESSAGE_CHUNK",
     "NOISE",
     "NOTICE",

@@ -13,6 +13,7 @@ from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..rpc.errors import RpcError
 from . import keys, resumption
+from .admission import Admission
 from .record import Record
 from .request import Planned, StartRequest, plan
 from .resumption import ResumeRequest
@@ -125,16 +126,10 @@ class Acceptance:
         if not probe.ok:
             raise RpcError("BoundaryUnavailable", f"cannot start: {probe.cause}", hint=probe.remedy)
         admission = services.admission
-        if no_wait and admission.active >= admission.limit:
-            detail = {"source": "local", "limit": admission.limit, "active": admission.active}
-            raise RpcError(
-                "Busy",
-                f"cannot start: {admission.active} of {admission.limit} runs are active",
-                hint="leave no_wait out to queue",
-                retryable=True,
-                retry_after_s=5,
-                detail=detail,
-            )
+        if no_wait and admission.is_full:
+            raise _busy(admission, "leave no_wait out to queue")
+        if admission.takes_no_more:
+            raise _busy(admission, "start it once some have ended")
 
     def _check_room(self) -> None:
         try:
@@ -184,6 +179,23 @@ class Acceptance:
             RunDirectory(state.run(record.run)).discard()
             durable.remove(state.live / record.run)
             raise
+
+
+def _busy(admission: Admission, hint: str) -> RpcError:
+    waiting = f", {admission.queued} wait" if admission.queued else ""
+    return RpcError(
+        "Busy",
+        f"cannot start: {admission.active} of {admission.limit} runs are active{waiting}",
+        hint=hint,
+        retryable=True,
+        retry_after_s=5,
+        detail={
+            "source": "local",
+            "limit": admission.limit,
+            "active": admission.active,
+            "queued": admission.queued,
+        },
+    )
 
 
 def _held(record: Record, holder: str) -> RpcError:

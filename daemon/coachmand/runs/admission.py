@@ -1,24 +1,57 @@
-"""How many runs are active at once: first come, first served."""
+"""How many runs are active at once, and who is next: the one that waited longest, by priority."""
 
-from collections import deque
+import os
+import time
 from collections.abc import Callable
+
+from attrs import frozen
+
+# A priority more is worth so long a wait. As it is a constant, nobody waits for ever: whoever
+# comes later is once behind, however important.
+PRIORITY_S = 600.0
+# What machines bear: agents wait for their models most of the time, and their memory stays.
+RUNS_PER_CORE = 4
+BYTES_PER_RUN = 1 << 30
+FEWEST, MOST = 2, 64
+
+
+def default_active() -> int:
+    """How many runs this machine is good for, by its cores and its memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    runs = min(len(os.sched_getaffinity(0)) * RUNS_PER_CORE, memory // BYTES_PER_RUN)
+    return max(FEWEST, min(MOST, runs))
+
+
+@frozen
+class Waiter:
+    """A run that waits for a place; ``account`` is whose provider's limits it shares."""
+
+    run: str
+    admitted: Callable[[], None]
+    account: str
+    rank: float
 
 
 class Admission:
-    """A counter of slots with a queue in front of it. Slots are held by run id."""
+    """Places among the active runs, held by run id, with a queue in front of them.
 
-    def __init__(self, limit: int) -> None:
+    Runs of an account that is held wait for those that hold it, others pass them by.
+    """
+
+    def __init__(self, limit: int, most_queued: int | None = None) -> None:
         self.limit = limit
+        self.most_queued = most_queued
         self._paused = False
         self._holders: set[str] = set()
-        self._queue: deque[tuple[str, Callable[[], None]]] = deque()
+        self._queue: list[Waiter] = []
+        self._held: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"<Admission {len(self._holders)}/{self.limit}, {len(self._queue)} queued>"
 
     @property
     def active(self) -> int:
-        """Slots in use."""
+        """Places in use."""
         return len(self._holders)
 
     @property
@@ -27,32 +60,64 @@ class Admission:
         return bool(self._queue) or self.active >= self.limit
 
     @property
+    def takes_no_more(self) -> bool:
+        """Whether not even the queue has room."""
+        return self.most_queued is not None and len(self._queue) >= self.most_queued
+
+    @property
     def queued(self) -> int:
-        """Runs that wait for one."""
+        """Runs that wait for a place."""
         return len(self._queue)
 
     def pause(self, paused: bool) -> None:
-        """Give no slot to anybody, or go on doing so."""
+        """Give no place to anybody, or go on doing so."""
         self._paused = paused
         self._serve()
 
-    def enter(self, run: str, admitted: Callable[[], None]) -> None:
-        """Queue for a slot; ``admitted`` is called once it is ours, perhaps at once."""
-        self._queue.append((run, admitted))
+    def enter(
+        self,
+        run: str,
+        admitted: Callable[[], None],
+        *,
+        account: str = "",
+        priority: int = 0,
+        since_s: float | None = None,
+    ) -> None:
+        """Queue for a place; ``admitted`` is called once it is ours, perhaps at once.
+
+        ``since_s`` (of the epoch) is when the wait began: a daemon's restart costs nobody a place.
+        """
+        since_s = time.time() if since_s is None else since_s
+        rank = since_s - priority * PRIORITY_S
+        self._queue.append(Waiter(run, admitted, account, rank))
+        self._queue.sort(key=lambda waiter: waiter.rank)
         self._serve()
 
     def take(self, run: str) -> None:
-        """Hold a slot without asking: the run was active before this daemon."""
+        """Hold a place without asking: the run was active before this daemon."""
         self._holders.add(run)
 
     def leave(self, run: str) -> None:
-        """Give the slot, or the place in the queue, back."""
+        """Give the place, or that in the queue, back."""
         self._holders.discard(run)
-        self._queue = deque(entry for entry in self._queue if entry[0] != run)
+        self._queue = [waiter for waiter in self._queue if waiter.run != run]
         self._serve()
 
+    def hold(self, account: str, run: str) -> None:
+        """Let the others of an account wait until ``run`` releases it."""
+        self._held[run] = account
+
+    def release(self, run: str) -> None:
+        """``run`` does not hold its account any more."""
+        if self._held.pop(run, None) is not None:
+            self._serve()
+
     def _serve(self) -> None:
-        while not self._paused and self._queue and len(self._holders) < self.limit:
-            run, admitted = self._queue.popleft()
-            self._holders.add(run)
-            admitted()
+        while not self._paused and len(self._holders) < self.limit:
+            held = set(self._held.values())
+            waiter = next((each for each in self._queue if each.account not in held), None)
+            if waiter is None:
+                return
+            self._queue.remove(waiter)
+            self._holders.add(waiter.run)
+            waiter.admitted()

@@ -64,8 +64,13 @@ async def resume(run: "Run") -> None:
     view, admission = run.view, run.services.admission
     if view.state == "queued":
         if _has_environment(run):
-            admission.enter(run.fixed.run, lambda: run.post(inbox.Admitted()))
+            run.queue_for_place()
         return
+    if view.again is not None and view.attempt_over:
+        await _wait_again(run)
+        return
+    if view.goes_on:
+        run.attempts.hold()
     if view.state != "parked":
         admission.take(run.fixed.run)
     if view.attempt == 0 or _never_ran(run):
@@ -74,6 +79,22 @@ async def resume(run: "Run") -> None:
         await _read_again(run)
     else:
         await _adopt(run)
+
+
+async def _wait_again(run: "Run") -> None:
+    """Between two attempts: the keeper of the last one may still know what is to be masked."""
+    path = run.directory.attempt(run.view.attempt)
+    link = await _reach(run, path)
+    if link is not None:
+        run.redact(link.mask)
+        run.attempts.past = Attempt(run, run.view.attempt, link)
+    if not _has_environment(run):
+        return
+    if run.view.state == "preparing":
+        run.services.admission.take(run.fixed.run)
+        run.preparation.start()
+    else:
+        run.attempts.hold()
 
 
 def _never_ran(run: "Run") -> bool:
@@ -125,8 +146,10 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
     """Start the agent: its attempt is on record before its keeper has its own."""
     number = run.view.attempt + 1
     path = run.directory.attempt(number)
-    why = "first" if number == 1 else "the daemon was restarted before the agent ran"
-    members = {"attempt": number, "why": why, **asdict(prepared.site)}
+    session = run.attempts.acting.session
+    resumes = {"resumes": session} if session is not None else {}
+    why = run.attempts.why
+    members = {"attempt": number, "why": why, **asdict(prepared.site), **resumes}
     await run.record([Entry(v.ATTEMPT_STARTED, members)])
     reach("attempt.intended")
     due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S
@@ -145,6 +168,7 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
     reach("attempt.attached")
     run.attempt = Attempt(run, number, link)
     run.attempt.begin(_conversation(run))
+    await run.attempts.let_go()
     await _activate(run, path)
     reach("attempt.active")
     await first_words(run)
@@ -176,13 +200,13 @@ async def first_words(run: "Run") -> None:
     if view.turn > view.turn_started:
         # A crash came between the two lines that a turn begins with.
         await run.record([started(run.boot, view.turn, view.prompt)])
-    elif view.turn == 0 and not view.cancel_told:
+    elif view.turn == view.turn_base and not view.cancel_told:
         await run.turns.begin()
 
 
 def _conversation(run: "Run") -> Any:
     adapter = run.services.adapters[run.fixed.adapter]
-    return adapter.converse(agent_request(run.fixed, adapter, run.view.site.subfolder))
+    return adapter.converse(agent_request(run.attempts.acting, adapter, run.view.site.subfolder))
 
 
 # --- an attempt that is there already --------------------------------------------
@@ -213,7 +237,9 @@ async def _go_on(run: "Run", path: os.PathLike[str]) -> None:
     assert run.attempt is not None
     await _activate(run, path)
     await _catch_up(run.attempt)
-    if run.view.state == "stopping":
+    if run.view.goes_on:
+        await run.attempts.close_agent()
+    elif run.view.state == "stopping":
         # Where on its ladder it was, nobody knows: the rungs may be taken twice.
         await run.climb()
     else:
@@ -251,7 +277,7 @@ async def _restore(run: "Run", attempt: Attempt) -> None:
 
 async def _launch_again(run: "Run") -> Launch | None:
     """The sandbox as it was compiled; without it the epilogue is left out, nothing else."""
-    services, record = run.services, run.fixed
+    services, record = run.services, run.attempts.acting
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, run.view.site.subfolder))
     try:

@@ -18,7 +18,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from . import inbox, replay
-from .clock import Moment, boottime_s, epoch_ms
+from .clock import Moment, boottime_s, epoch_ms, reset_ms
 from .dialogue import Dialogue, Input, Output
 from .keepers import KeeperError
 from .link import KeeperLink
@@ -79,7 +79,7 @@ class Attempt:
 
     def begin(self, conversation: Conversation) -> None:
         """A dialogue from its very start."""
-        self.dialogue = Dialogue(conversation)
+        self.dialogue = Dialogue(conversation, turns=self._host.view.turn_base)
 
     async def restore(
         self, conversation: Conversation, checkpoint: replay.Checkpoint | None
@@ -87,7 +87,11 @@ class Attempt:
         """Rebuild the dialogue from logs and journal. Raises `ReplayDivergedError`."""
         view, status = self._host.view, self._sizes()
         self.dialogue = Dialogue(
-            conversation, known_n=view.n, taken=status["stdin"], said=self._said
+            conversation,
+            known_n=view.n,
+            taken=status["stdin"],
+            said=self._said,
+            turns=view.turn_base,
         )
         if checkpoint is not None:
             self.dialogue.restore(checkpoint.dialogue)
@@ -300,6 +304,10 @@ class Attempt:
             members["deadline"] = due.epoch_ms
             members["deadline_boottime_s"] = due.boottime_s
             members["deadline_boot"] = due.boot
+        elif entry.type == v.TURN_ENDED and "resets" in members:
+            members["resets_at"] = reset_ms(members.pop("resets"))
+        elif entry.type == v.USAGE_UPDATED:
+            members |= _in_all(members, self._host.view)
         elif late and entry.type in v.CONVERSATION_EVENTS:
             members["late"] = True
         reference = entry.reference and {"attempt": self.number, **entry.reference}
@@ -351,3 +359,11 @@ class Attempt:
                 self._host.refused(OSError(error.errno, str(error)))
             elif error.code not in POINTLESS:
                 raise
+
+
+def _in_all(told: Mapping[str, Any], view: View) -> dict[str, Any]:
+    """What the run used: a conversation knows of its own attempt only."""
+    before, now = view.usage_before or {}, told["usage"]
+    usage = {name: now.get(name, 0) + before.get(name, 0) for name in {**before, **now}}
+    cost = told["cost_usd"]
+    return {"usage": usage, "cost_usd": None if cost is None else cost + (view.cost_before or 0.0)}

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Mapping
+from datetime import datetime, timedelta
+from datetime import time as time_of_day
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,29 @@ def asleep_s() -> float:
 def stamp(boot: str) -> dict[str, Any]:
     """This moment as an event carries it: with its ``ts`` it is a `Moment`."""
     return {"boot": boot, "boottime_s": boottime_s(), "asleep_s": round(asleep_s(), 3)}
+
+
+def reset_ms(told: Mapping[str, Any]) -> int | None:
+    """When a limit ends, in ms of the epoch, of the members of `coachman_adapters`' ``Reset``."""
+    if told["at_s"] is not None:
+        return int(told["at_s"] * 1000)
+    if told["in_s"] is not None:
+        return epoch_ms() + int(told["in_s"] * 1000)
+    return _local_ms(told["local"])
+
+
+def _local_ms(text: str) -> int | None:
+    """A moment on this machine's clock; of a time of day the one that is nearest by now."""
+    try:
+        if len(text) > len("HH:MM"):
+            return int(datetime.fromisoformat(text).timestamp() * 1000)
+        now, at = datetime.now(), time_of_day.fromisoformat(text)
+    except ValueError:
+        return None
+    found = datetime.combine(now.date(), at)
+    if now - found > timedelta(hours=12):
+        found += timedelta(days=1)
+    return int(found.timestamp() * 1000)
 
 
 def epoch_ms() -> int:

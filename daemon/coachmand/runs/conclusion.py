@@ -172,6 +172,7 @@ async def conclude(run: "Run", product: Product) -> None:
     reach("end.masked")
     if run.attempt is not None:
         await run.attempt.dismiss()
+    await run.attempts.let_go()
     await run.record(run.turns.unsent())
     over = {"from": run.view.state, "to": "ended", "reason": found.outcome}
     ended = Entry(v.RUN_ENDED, _ended(run, product, found))
@@ -241,7 +242,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         denied=view.denied - view.denied_before,
         interrupted=view.turn > 0 and view.interrupted == view.turn,
         session=view.session,
-        session_wanted=run.fixed.session,
+        session_wanted=run.attempts.acting.session or view.first_session,
         check=view.check,
     )
 
@@ -266,6 +267,7 @@ def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, An
         "outcome": found.outcome,
         "stop_reason": found.stop_reason,
         "error": {"message": found.message} if found.message else None,
+        **({"resets_at": view.resets_at} if found.outcome == "limited" else {}),
         "exit": {"code": exit.get("exit_code"), "signal": exit.get("signal")},
         "usage": view.usage,
         "cost": product.cost,
@@ -300,6 +302,7 @@ def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str
         "outcome": view.outcome,
         "stop_reason": view.stop_reason,
         "error": view.error,
+        "resets_at": view.resets_at if view.outcome == "limited" else None,
         "exit": view.exit and {k: view.exit.get(k) for k in ("exit_code", "signal", "ended_by")},
         "started_at": view.started_ms,
         "ended_at": view.ended_ms,

@@ -75,6 +75,7 @@ class Facts:
     interrupt_due_s: float | None = None
     turn_runs: bool = False
     in_tool: bool = False
+    again_due_s: float | None = None
     warned: Collection[str] = ()
 
 
@@ -85,6 +86,8 @@ def pending(facts: Facts) -> list[Deadline]:
     found = [Deadline(due, "timer", name) for name, due in facts.timers_due_s.items()]
     if facts.ladder_due_s is not None:
         found.append(Deadline(facts.ladder_due_s, "ladder"))
+    if facts.again_due_s is not None and facts.state == "waiting":
+        found.append(Deadline(facts.again_due_s, "again"))
     if facts.interrupt_due_s is not None and facts.state in RUNS_IN["interrupt"]:
         found.append(Deadline(facts.interrupt_due_s, "interrupt"))
     found += _limited(facts)

@@ -10,7 +10,7 @@ files, no clock, no process.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 
 from coachman_adapters import conversation as c
 
@@ -91,7 +91,12 @@ def entry_of(action: c.Action) -> tuple[str, dict[str, Any], c.Span | None] | No
             return v.USAGE_UPDATED, {"usage": dict(counters), "cost_usd": cost, **known}, None
         case c.TurnEnded(stop_reason=reason, error=error, turn=turn):
             members = {"turn": turn, "stop_reason": reason}
-            return v.TURN_ENDED, {**members, **({"error": dict(error)} if error else {})}, None
+            ending: dict[str, Any] = {
+                "error": error and dict(error),
+                "resets": action.resets and asdict(action.resets),
+                "transient": action.transient,
+            }
+            return v.TURN_ENDED, {**members, **{n: x for n, x in ending.items() if x}}, None
         case _:
             return None
 
@@ -99,7 +104,8 @@ def entry_of(action: c.Action) -> tuple[str, dict[str, Any], c.Span | None] | No
 class Dialogue:
     """A conversation at its place in stdout (``fed``), stdin (``out``) and journal (``n``).
 
-    ``turn`` is the last one that it was told to begin, ``ended`` the last one that is over.
+    ``turn`` is the last one that it was told to begin, ``ended`` the last one that is over;
+    both begin at ``turns``, those of the attempts before.
     ``known_n`` and ``taken`` are the highest ``n`` of the journal and the bytes the keeper
     has; up to there everything is a repetition. ``said(offset, size)`` reads stdin.log, against
     which repeated bytes are compared.
@@ -112,6 +118,7 @@ class Dialogue:
         known_n: int = 0,
         taken: int = 0,
         said: Callable[[int, int], bytes] = lambda _offset, _size: b"",
+        turns: int = 0,
     ) -> None:
         self._conversation = conversation
         self._known_n = known_n
@@ -120,8 +127,8 @@ class Dialogue:
         self.fed = 0
         self.out = 0
         self.n = 0
-        self.turn = 0
-        self.ended = 0
+        self.turn = turns
+        self.ended = turns
 
     def __repr__(self) -> str:
         return f"<Dialogue fed={self.fed} out={self.out} n={self.n}>"

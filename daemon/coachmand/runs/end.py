@@ -91,7 +91,7 @@ class End:
 
     async def _finish(self, attempt: Attempt, exit: Mapping[str, Any]) -> None:
         run = self._run
-        if run.view.state != "checking":
+        if run.view.state != "checking" and not run.view.goes_on:
             await self._enter_stopping("agent_exited")
         run.ladder.leave()
         if not run.view.finished:
@@ -103,6 +103,7 @@ class End:
             ending = await trio.to_thread.run_sync(attempt.ending, given)
             await attempt.tell(given.kind, given.payload, ending=ending)
             reach("end.finished")
+        await run.attempts.consider()
         if not await run.check.advance():
             await self._conclude(exit)
 
@@ -127,13 +128,16 @@ class End:
 
     async def _conclude(self, exit: Mapping[str, Any]) -> None:
         run = self._run
-        self.concluding = True
+        self.concluding = not run.view.goes_on
         if not run.view.attempt_over:
             decision = modes.withdrawn("agent")
             leftovers = [resolved(request, decision) for request in run.view.pending]
             await run.record([*leftovers, Entry(v.ATTEMPT_ENDED, {"exit": dict(exit)})])
             reach("end.attempt_over")
-        run.spawn(self._gather)
+        if self.concluding:
+            run.spawn(self._gather)
+        else:
+            await run.attempts.over()
 
     def conclude_again(self, exit: dict[str, Any]) -> None:
         """The attempt's end is on record already: only the run's own is missing."""

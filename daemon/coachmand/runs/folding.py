@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..journal import vocabulary as v
+from . import again
 from .clock import Moment, Stopwatch
 from .deadlines import RUNS_IN, WORKING
 from .members import Permission, Queued, Site
@@ -23,12 +24,23 @@ def _state(view: "View", event: Event) -> None:
     view.state, view.reason = event["to"], event.get("reason")
     view.failure = event.get("error") or view.failure
     view.parked_until = event.get("until") if view.state == "parked" else None
+    _go_on(view, event)
     _clock(view, event)
     if view.state == "waiting":
         view.waiting_since_ms = event["ts"]
     elif view.waiting_since_ms is not None:
         view.waiting_ms += event["ts"] - view.waiting_since_ms
         view.waiting_since_ms = None
+
+
+def _go_on(view: "View", event: Event) -> None:
+    """The turn that failed is not the run's last: another attempt is to come."""
+    if view.state in ("stopping", "checking"):
+        view.again = None
+    elif view.state == "waiting" and view.reason in again.REASONS:
+        view.again, view.considered = dict(event["until"]), view.turn
+        view.waits += bool(view.again["told"])
+        view.tries += not view.again["told"]
 
 
 def _clock(view: "View", event: Event) -> None:
@@ -72,9 +84,13 @@ def _attempt_started(view: "View", event: Event) -> None:
     view.site = Site(event["admin"], event["subfolder"], event["start"])
     view.attempt_over = view.finished = view.stdin_closed = view.turn_over = False
     view.told_start = view.cancel_told = False
-    view.n, view.turn, view.turn_started = 0, 0, 0
-    view.turn_ended = view.turn_recorded = view.interrupted = 0
+    view.n, view.turn_base = 0, view.turn
+    view.turn_started = view.turn_recorded = view.turn
     view.inputs, view.pending, view.first_session = [], {}, None
+    view.again, view.resumes = None, event.get("resumes")
+    # A conversation counts from its own beginning.
+    view.resumed_counters = view.session_counters
+    view.usage_before, view.cost_before = view.usage, view.cost_usd
 
 
 def _attempt_ended(view: "View", event: Event) -> None:
@@ -106,7 +122,7 @@ def _prompted(view: "View", event: Event) -> None:
     view.queue = [queued for queued in view.queue if queued.number != number]
     view.message, view.message_id, view.message_open = [], None, False
     view.message_characters, view.message_from, view.message_cut = 0, 0, False
-    view.denied_before = view.denied
+    view.denied_before, view.spoke = view.denied, False
 
 
 def _prompt_queued(view: "View", event: Event) -> None:
@@ -159,6 +175,10 @@ def _turn_ended(view: "View", event: Event) -> None:
     view.turn_over, view.turn_ended = True, event.get("turn", view.turn)
     view.turn_stop_reason = event["stop_reason"]
     view.turn_error = event.get("error")
+    view.turn_transient = event.get("transient", False)
+    view.resets_at = event.get("resets_at")
+    if view.turn_stop_reason not in ("limited", "error"):
+        view.tries = view.waits = 0
     view.in_turn, view.open_tools = Stopwatch(), set()
     view.now = None
 
@@ -203,6 +223,7 @@ def _resolve(view: "View", event: Event) -> None:
 
 def _chunk(view: "View", event: Event) -> None:
     view.first_response_ms = view.first_response_ms or event["ts"]
+    view.spoke = True
     message_id = event.get("message_id")
     if not view.message_open or (message_id and message_id != view.message_id):
         view.message, view.message_characters = [], 0
@@ -218,7 +239,7 @@ def _chunk(view: "View", event: Event) -> None:
 
 
 def _tool(view: "View", event: Event) -> None:
-    view.message_open = False
+    view.message_open, view.spoke = False, True
     _follow_tool(view, event)
     if title := event.get("title") or event.get("name"):
         view.now = str(title)[:NOW_CHARACTERS]
@@ -234,7 +255,7 @@ def _follow_tool(view: "View", event: Event) -> None:
 
 
 def _thought(view: "View", _event: Event) -> None:
-    view.message_open = False
+    view.message_open, view.spoke = False, True
 
 
 def _status(view: "View", event: Event) -> None:
@@ -246,6 +267,10 @@ def _usage(view: "View", event: Event) -> None:
     for name in ("cost_usd", "model", "provider", "session_counters"):
         if event.get(name) is not None:
             setattr(view, name, event[name])
+
+
+def _limit_reached(view: "View", event: Event) -> None:
+    view.considered = event["turn"]
 
 
 def _ended(view: "View", event: Event) -> None:
@@ -280,6 +305,7 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.PERMISSION_REQUESTED: _requested,
     v.PERMISSION_RESOLVED: _resolve,
     v.USAGE_UPDATED: _usage,
+    v.LIMIT_REACHED: _limit_reached,
     v.DEADLINE_WARNED: _warned,
     v.HOST_SUSPENDED: _slept,
     v.MESSAGE_CHUNK: _chunk,

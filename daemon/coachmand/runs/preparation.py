@@ -26,6 +26,7 @@ class Preparation:
 
     def start(self) -> None:
         """Begin; a message tells the run when everything is there."""
+        self._scope = trio.CancelScope()
         self._run.spawn(self._prepare)
 
     def stop(self) -> None:
@@ -40,7 +41,13 @@ class Preparation:
                 # Its interpreter loads while the worktree is made.
                 starting = await adoption.begin_keeper(run)
                 reach("prepare.loaded")
-                launch = await prepare(run.fixed, run.directory, run.services, run.environment)
+                launch = await prepare(
+                    run.attempts.acting,
+                    run.directory,
+                    run.services,
+                    run.environment,
+                    run.view.site.start,
+                )
                 reach("prepare.placed")
                 run.post(inbox.Prepared(launch, starting))
                 starting = None

@@ -126,11 +126,18 @@ def forbidden_roots(state: StateDirectory, *roots: str) -> tuple[str, ...]:
 
 
 async def prepare(
-    record: Record, directory: RunDirectory, services: Services, environment: Mapping[str, str]
+    record: Record,
+    directory: RunDirectory,
+    services: Services,
+    environment: Mapping[str, str],
+    start: str | None = None,
 ) -> Launch:
-    """Make worktree, home and seeds, and compile the policy. Raises RpcError."""
+    """Make worktree, home and seeds, and compile the policy. Raises RpcError.
+
+    ``start`` is the commit that an earlier attempt of the run started from.
+    """
     try:
-        site = await _site(record, services)
+        site = await _site(record, services, start)
         return await trio.to_thread.run_sync(
             _place_and_compile, record, directory, services, environment, site
         )
@@ -140,13 +147,13 @@ async def prepare(
         raise RpcError("AgentFailed", f"cannot prepare the run: {error}") from error
 
 
-async def _site(record: Record, services: Services) -> Site:
+async def _site(record: Record, services: Services, start: str | None) -> Site:
     """The run's worktree, made or found, and the commit that the run starts from."""
     admin = await _worktree(record, services)
     subfolder = await trio.to_thread.run_sync(_subfolder, record)
     repo = record.repository
-    if not record.continuing:
-        return Site(admin, subfolder, repo.base)
+    if start is not None or not record.continuing:
+        return Site(admin, subfolder, start or repo.base)
     snapshot = await services.workers.snapshot(
         repo.common_dir,
         admin_dir(record, admin),

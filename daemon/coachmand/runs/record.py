@@ -6,7 +6,7 @@ from typing import Any
 import cattrs
 from attrs import field, frozen
 
-from coachman.results import Permissions
+from coachman.results import OnLimit, Permissions
 
 from ..evidence.ids import handle_of
 from .clock import Moment
@@ -61,7 +61,11 @@ class Record:
     stall_s: float | None = None
     turn_s: float | None = None
     queue_s: float | None = None
+    on_limit: OnLimit = "wait"
+    retries: int = 2
+    priority: int = 0
     output_limit: int = 1 << 30
+    account: str = ""
     check: str | None = None
     check_s: float = CHECK_DEFAULT_S
     profile: str = "edit"

@@ -9,7 +9,7 @@ import trio
 from attrs import asdict, evolve, field, frozen
 from attrs.validators import optional
 
-from coachman.results import Permissions
+from coachman.results import OnLimit, Permissions
 from coachman_adapters.conversation import Adapter, AgentSpec
 from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.profiles import PROFILES
@@ -31,6 +31,8 @@ from .tasks import Task, TaskStore
 MAX_TITLE_CHARACTERS = 80
 MAX_LABELS = 64
 MAX_KEY_CHARACTERS = 256
+MOST_RETRIES = 20
+MOST_PRIORITY = 10
 MAX_TIMEOUT_S = 366 * 86400.0
 
 
@@ -52,6 +54,10 @@ _SECONDS = must(
     f"a number of seconds above 0 and at most {MAX_TIMEOUT_S:.0f}",
     lambda seconds: 0 < seconds <= MAX_TIMEOUT_S,
 )
+
+
+_RETRIES = must(f"0 to {MOST_RETRIES}", lambda retries: 0 <= retries <= MOST_RETRIES)
+_PRIORITY = must(f"{-MOST_PRIORITY} to {MOST_PRIORITY}", lambda p: abs(p) <= MOST_PRIORITY)
 
 
 _BYTES = must("a number of bytes above 0", lambda size: 0 < size < 1 << 60)
@@ -81,6 +87,9 @@ class StartRequest:
 
     ``env`` lends the values of the variables that the agent declares; they stay in memory.
     ``as_agent`` names one of the CLI's own agents. With ``keep`` the run takes more prompts.
+    ``output_limit`` is how many bytes the agent may write.
+    ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
+    when it ends; a run of higher ``priority`` gets a place before those of lower.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
     """
 
@@ -113,6 +122,9 @@ class StartRequest:
     )
     no_wait: bool = False
     dry_run: bool = False
+    on_limit: OnLimit | None = None
+    retries: int | None = field(default=None, validator=optional(_RETRIES))
+    priority: int = field(default=0, validator=_PRIORITY)
     output_limit: int | None = field(default=None, validator=optional(_BYTES))
     check: str | None = field(
         default=None, validator=optional(must("a command without NUL", lambda c: "\0" not in c))
@@ -186,7 +198,11 @@ async def plan(
         stall_s=_stall_s(request.timeouts, adapter.spec, limits),
         turn_s=limits["turn_s"],
         queue_s=limits["queue_s"],
+        on_limit=request.on_limit or services.config.on_limit,
+        retries=services.config.retries if request.retries is None else request.retries,
+        priority=request.priority,
         output_limit=request.output_limit or services.config.storage.output_limit,
+        account=_account(request, name, adapter, services),
         check=_check(request, found, services),
         check_s=limits["check_s"],
         profile=profile,
@@ -241,6 +257,13 @@ def _limits(timeouts: Timeouts, services: Services) -> dict[str, Any]:
 def _stall_s(timeouts: Timeouts, spec: AgentSpec, limits: Mapping[str, Any]) -> float | None:
     """A program that speaks no protocol may be silent for as long as it likes, unless told."""
     return timeouts.stall_s if spec.takes_argv else limits["stall_s"]
+
+
+def _account(request: StartRequest, name: str, adapter: Adapter, services: Services) -> str:
+    """Whose limits it shares: an agent's instance, and the provider as far as it is known."""
+    prefix, slash, _ = (request.model or _instance_model(name, services) or "").partition("/")
+    provider = request.provider or (prefix if slash else adapter.spec.pricing) or ""
+    return f"{name}/{provider}"
 
 
 def _check(request: StartRequest, found: FoundRepository, services: Services) -> str | None:

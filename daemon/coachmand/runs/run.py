@@ -23,6 +23,7 @@ from ..journal.log import Journal
 from ..redaction import Redactor
 from . import adoption, inbox, ladder, requests, transitions
 from .attempt import Attempt
+from .attempts import Attempts
 from .check import Check
 from .clock import boottime_s, stamp
 from .conclusion import conclude, product_of, write_result
@@ -74,6 +75,7 @@ class Run:
         self.turns = Turns(self)
         self.timing = Timing(self)
         self.check = Check(self)
+        self.attempts = Attempts(self)
         self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
@@ -116,6 +118,7 @@ class Run:
         unused: list[Starting] = []
         if self.attempt is not None:
             self.attempt.close()
+        self.attempts.close()
         self.journal.close()
         with suppress(trio.WouldBlock):
             while True:
@@ -228,11 +231,30 @@ class Run:
         return self.attempt
 
     async def _admitted(self) -> None:
-        if self.view.state == "queued":
+        if self.view.goes_on:
+            await self.attempts.admitted()
+        elif self.view.state == "queued":
             await self.enter("preparing")
             self.preparation.start()
         else:
             await self.turns.admitted()
+
+    def queue_for_place(self, *, since_s: float | None = None) -> None:
+        """Ask for a place among the active ones; a message tells once it is ours."""
+        fixed = self.fixed
+        self.services.admission.enter(
+            fixed.run,
+            lambda: self.post(inbox.Admitted()),
+            account=fixed.account,
+            priority=fixed.priority,
+            since_s=fixed.created_ms / 1000 if since_s is None else since_s,
+        )
+
+    def forget_attempt(self) -> None:
+        """The next one ends in its own way."""
+        self.end, self.ladder = End(self), ladder.Ladder()
+        self.questions.due_s.clear()
+        self.launch = None
 
     def redact(self, secrets: Iterable[str]) -> None:
         """Mask these values in everything that is written from now on."""
@@ -251,6 +273,7 @@ class Run:
         if not (self.end.is_lost or self.end.failure or attempt.behind):
             await self.questions.decide()
             await self._mirror_waiting()
+            await self.attempts.consider()
             if not attempt.held:
                 await self.turns.advance()
                 await self._mirror_waiting()
@@ -268,6 +291,8 @@ class Run:
         await self._hold_or_release(view.state == "waiting" and why == "storage")
 
     def _waits_for(self) -> str | None:
+        if self.view.goes_on:
+            return self.view.reason
         if self.services.storage.is_full and self.end.exit is None:
             return "storage"
         return "permission" if self.view.pending else None
@@ -289,8 +314,9 @@ class Run:
             raise durable.DiskError(error.errno, error.strerror)
 
     async def _leave_other_session(self) -> None:
-        """An agent that is not in the session that it was to resume is not gone on with."""
-        wanted, view = self.fixed.session, self.view
+        """An agent that is not in the session that it was to resume, or began with, has to go."""
+        view = self.view
+        wanted = self.attempts.acting.session or view.first_session
         other = None not in (wanted, view.session) and view.session != wanted
         if other and view.state != "stopping" and self.end.exit is None:
             await self.stop("session_changed")
@@ -298,7 +324,9 @@ class Run:
     async def _close_after_turn(self) -> None:
         """A bounded run closes after its first turn: the agent may take its leave."""
         view = self.view
-        if not view.turn_over or self.end.exit is not None or view.state == "checking":
+        if not view.turn_over or self.end.exit is not None:
+            return
+        if view.state == "checking" or view.goes_on:
             return
         if not view.stdin_closed:
             # A kept agent waits for another prompt: it has confirmed a cancel, so go on.

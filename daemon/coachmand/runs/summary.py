@@ -29,6 +29,7 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
         "cost_usd": view.cost["usd"] if view.cost else view.cost_usd,
         "changes": view.changes,
         "attention": attention_of(view),
+        "resumes_at": view.again["epoch_ms"] if view.goes_on and view.again else None,
         "keep": record.keep,
         "turn": view.turn,
         "turn_stop_reason": view.turn_stop_reason if view.turn_over else None,
@@ -49,7 +50,7 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
 
 def attention_of(view: View) -> dict[str, Any] | None:
     """What the run waits for a person to decide: the oldest open question."""
-    if view.state != "waiting":
+    if view.state != "waiting" or view.goes_on:
         return None
     for asked in view.pending.values():
         return {

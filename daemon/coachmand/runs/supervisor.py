@@ -239,6 +239,7 @@ class Supervisor:
         self.runs.pop(run.fixed.run, None)
         self.release(run.fixed)
         self.services.admission.leave(run.fixed.run)
+        self.services.admission.release(run.fixed.run)
         self._changed()
 
     # --- looking up ---

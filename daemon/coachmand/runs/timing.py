@@ -82,6 +82,7 @@ class Timing:
                 run.turns.interrupt_due_s,
                 view.turn_runs and run.end.exit is None,
                 bool(view.open_tools),
+                run.attempts.due_s if view.goes_on else None,
                 view.warned,
             )
         )
@@ -127,6 +128,8 @@ class Timing:
                 await run.climb()
             case "permission":
                 await run.questions.expire(deadline.key)
+            case "again":
+                await run.attempts.due()
             case "interrupt":
                 await run.turns.unconfirmed()
             case "parked":

@@ -4,10 +4,10 @@ TRANSITIONS: dict[str, frozenset[str]] = {
     "queued": frozenset({"preparing", "stopping", "ended"}),
     "preparing": frozenset({"active", "stopping", "ended"}),
     "active": frozenset({"waiting", "parked", "stopping", "ended"}),
-    "waiting": frozenset({"active", "stopping", "ended"}),
+    "waiting": frozenset({"active", "preparing", "stopping", "ended"}),
     "parked": frozenset({"active", "stopping", "ended"}),
-    "checking": frozenset({"stopping", "ended"}),
-    "stopping": frozenset({"checking", "stopping", "ended"}),
+    "checking": frozenset({"stopping"}),
+    "stopping": frozenset({"checking", "waiting", "stopping", "ended"}),
     "ended": frozenset(),
 }
 

@@ -4,6 +4,7 @@ What somebody asks is written down, and then decided by looking at what is writt
 (`Turns.advance`): a daemon that finds the run again comes to the same.
 """
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -62,9 +63,9 @@ class Turns:
         self._check_takes_prompts("prompt")
         ahead, turn = len(view.queue) + view.turn_runs, view.turn + len(view.queue) + 1
         self._check_queue("prompt")
-        queued = await self._write(asked.prompt)
+        queued = await self.write(asked.prompt)
         reach("prompt.written")
-        await self._run.record([_queued(queued, asked.by, key=asked.key)])
+        await self._run.record([queued_entry(queued, asked.by, key=asked.key)])
         reach("prompt.recorded")
         waits = "turn" if ahead else "place" if self._needs_place() else None
         told = {"prompt": queued.number, "turn": turn, "ahead": ahead, "waits_for": waits}
@@ -93,10 +94,11 @@ class Turns:
             self._check_takes_prompts("interrupt", "with a prompt ")
             if asked.keep_queue:
                 self._check_queue("interrupt")
-            queued = await self._write(asked.prompt)
+            queued = await self.write(asked.prompt)
             number = queued.number
-            entries.append(_queued(queued, asked.by, first=True))
-        dropped = [] if asked.keep_queue else list(view.queue)
+            entries.append(queued_entry(queued, asked.by, first=True))
+        # What is to be tried again was told to end by nobody yet.
+        dropped = [] if asked.keep_queue or view.again else list(view.queue)
         entries += [_dropped(queued, "interrupt") for queued in dropped]
         already = not view.turn_runs or view.interrupted == view.turn
         if not already:
@@ -122,7 +124,7 @@ class Turns:
     def _check(self, view: View, verb: str) -> None:
         run = self._run
         ends = run.end.exit is not None or run.end.failure is not None or view.stdin_closed
-        if ends or view.state in ("stopping", "ended"):
+        if (ends and view.again is None) or view.state in ("stopping", "ended"):
             raise over(self._name, verb, "stopping")
 
     def _check_takes_prompts(self, verb: str, how: str = "") -> None:
@@ -164,7 +166,8 @@ class Turns:
                 next=[["coachman", "cancel", self._name]],
             )
 
-    async def _write(self, prompt: str) -> Queued:
+    async def write(self, prompt: str) -> Queued:
+        """Put a prompt on the disk, under the next number."""
         run = self._run
         number = run.view.prompts + 1
         try:
@@ -180,8 +183,10 @@ class Turns:
 
     async def advance(self) -> None:
         """Do whatever is next, until that has to be waited for."""
-        while self._run.view.state in ("active", "waiting", "parked") and await self._step():
-            pass
+        view = self._run.view
+        while view.state in ("active", "waiting", "parked") and not view.goes_on:
+            if not await self._step():
+                return
 
     async def _step(self) -> bool:
         """One thing; whether there may be another to do at once."""
@@ -189,7 +194,8 @@ class Turns:
         if view.turn_runs:
             return await self._carry_interrupt_out()
         self.interrupt_due_s = None
-        if not keep or not view.turn or view.stdin_closed or self._run.end.exit is not None:
+        begun = view.turn > view.turn_base
+        if not keep or not begun or view.stdin_closed or self._run.end.exit is not None:
             return False
         if view.turn_recorded < view.turn:
             self.record_tree(view.turn)
@@ -222,7 +228,7 @@ class Turns:
         if view.state == "parked":
             if not self._waits_for_place:
                 self._waits_for_place = True
-                run.services.admission.enter(run.fixed.run, lambda: run.post(inbox.Admitted()))
+                run.queue_for_place(since_s=time.time())
             return False
         await self.begin()
         return True
@@ -316,7 +322,7 @@ def over(handle: str, verb: str, state: str) -> RpcError:
     )
 
 
-def _queued(
+def queued_entry(
     queued: Queued, by: Mapping[str, Any], *, first: bool = False, key: str | None = None
 ) -> Entry:
     members = {"prompt": queued.number, "title": queued.title, "by": dict(by)}

@@ -59,6 +59,12 @@ def _always(outcome: str, reason: str, message: str | None = None) -> Callable[[
     return lambda _: Verdict(outcome, reason, message)
 
 
+def _limited(facts: Facts) -> Verdict:
+    error = facts.error or {}
+    told = str(error.get("message") or "the provider's limit was reached")
+    return Verdict("limited", "limited", told)
+
+
 def _agent_error(facts: Facts) -> Verdict:
     error = facts.error or {}
     return Verdict("failed", "error", str(error.get("message") or "the agent reported an error"))
@@ -155,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     ),
     (lambda f: f.ended_by in TIMES, _timed_out),
     (lambda f: f.stop_reason is None, _died),
+    (lambda f: f.stop_reason == "limited", _limited),
     (lambda f: f.stop_reason == "error", _agent_error),
     (lambda f: f.stop_reason == "refusal", _always("refused", "refusal", "the model refused")),
     (

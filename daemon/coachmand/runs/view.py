@@ -95,6 +95,18 @@ class View:
     failure: str | None = None
     recorded: dict[str, Any] | None = None
     check: dict[str, Any] | None = None
+    turn_base: int = 0
+    turn_transient: bool = False
+    resets_at: int | None = None
+    spoke: bool = False
+    considered: int = 0
+    again: dict[str, Any] | None = None
+    tries: int = 0
+    waits: int = 0
+    resumes: str | None = None
+    resumed_counters: dict[str, float] | None = None
+    usage_before: dict[str, int] | None = None
+    cost_before: float | None = None
 
     def __repr__(self) -> str:
         why = f" ({self.reason})" if self.reason else ""
@@ -103,7 +115,12 @@ class View:
     @property
     def turn_runs(self) -> bool:
         """Whether the agent has a prompt that it has not done with."""
-        return self.turn > 0 and not self.turn_over
+        return self.turn > self.turn_base and not self.turn_over
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run waits to begin another attempt."""
+        return self.state == "waiting" and self.again is not None
 
     @property
     def final_message(self) -> str:

@@ -96,6 +96,8 @@ def _unknown(run: str) -> Row:
 
 def _is_through(keep: bool, view: View, turn_before: int) -> bool:
     """Whether a turn ended since ``turn_before`` did, or nothing is left to wait for."""
+    if view.again is not None:
+        return False
     if not keep:
         return view.turn_over
     return view.turn_ended > turn_before or (view.state == "parked" and not view.queue)

@@ -278,7 +278,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventLimitReached | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -468,6 +468,7 @@ export type EventAttemptStarted = {
   "turn"?: number;
   "type": "attempt.started";
   "admin": string;
+  "resumes"?: string;
   "start": string | null;
   "subfolder": string;
   "why": string;
@@ -567,6 +568,22 @@ export type EventHostSuspended = {
   "type": "host.suspended";
   "clock": Record<string, unknown>;
   "seconds": number;
+};
+
+/** The provider takes no more for now; `action` is wait or fail, `resets_at` is ms. */
+export type EventLimitReached = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "limit.reached";
+  "action": string;
+  "provider": string;
+  "resets_at": number | null;
 };
 
 /** The agent asks; `deadline` is when it is denied, where somebody is waited for. */
@@ -675,6 +692,7 @@ export type EventRunEnded = {
   "final_message": string;
   "final_message_truncated": boolean;
   "outcome": string;
+  "resets_at"?: number | null;
   "stop_reason": string | null;
   "usage": Record<string, number> | null;
 };
@@ -802,7 +820,9 @@ export type EventTurnEnded = {
   "turn"?: number;
   "type": "turn.ended";
   "error"?: Failure;
+  "resets_at"?: number | null;
   "stop_reason": string;
+  "transient"?: boolean;
 };
 
 /** Somebody ends the turn before the agent does. */
@@ -1108,6 +1128,7 @@ export type RunDetails = {
   "result": RunResult | null;
   "resumable": Resumable | null;
   "resumed_from": string | null;
+  "resumes_at"?: number | null;
   "run": string;
   "session": string | null;
   "started_at": number | null;
@@ -1168,6 +1189,7 @@ export type RunResult = {
   "permissions_decided"?: Record<string, number>;
   "policy_digest"?: string;
   "profile"?: string;
+  "resets_at"?: number | null;
   "resumable"?: Resumable;
   "resumed_from"?: string | null;
   "run": string;
@@ -1232,6 +1254,7 @@ export type RunSummary = {
   "queued_prompts"?: number;
   "reason": string | null;
   "repo": string;
+  "resumes_at"?: number | null;
   "run": string;
   "started_at": number | null;
   "state": string;
@@ -1608,6 +1631,10 @@ export interface Methods {
       "request_key"?: string | null;
       "no_wait"?: boolean;
       "dry_run"?: boolean;
+      "on_limit"?: "fail" | "wait" | null;
+      "retries"?: number | null;
+      "priority"?: number;
+      "output_limit"?: number | null;
       "check"?: string | null;
     };
     result: RunStarted;

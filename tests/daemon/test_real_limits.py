@@ -1,0 +1,73 @@
+"""Real agents whose model answers 429: the run waits and goes on in the same session."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import live_runs as live
+import recovery_state as at
+from agents_model import ModelServer
+from daemon_process import DaemonProcess
+
+pytestmark = pytest.mark.real_agent
+
+# With a subscription's token, Claude Code tells its limit at once.
+LENT = {
+    "claude": {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-dummy"},
+    "codex": {"CODEX_API_KEY": "dummy"},
+}
+PROMPT = "WRITE made.txt by the agent\nLIMIT 5\nSAY finished"
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    """A model on loopback."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def daemon(state_dir: Path, agents_dir: Path, model: ModelServer) -> Iterator[DaemonProcess]:
+    """A daemon whose user has subscriptions at both providers, whose limits have an end."""
+    env = {
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{model.port}",
+        "ANTHROPIC_MODEL": "claude-sonnet-4-5",
+    }
+    process = DaemonProcess(state_dir, env)
+    process.env["PATH"] = f"{agents_dir / 'node_modules' / '.bin'}:{process.env['PATH']}"
+    config = process.home / ".codex" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'model = "gpt-5.5"\nopenai_base_url = "{model.base_url}"\n')
+    process.start()
+    yield process
+    assert "run_failed" not in process.log
+    process.tidy()
+
+
+@pytest.mark.parametrize("members", [{}, {"permissions": "ask"}], ids=["plain", "asked"])
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_limit_is_waited_for_in_the_same_session(
+    daemon: DaemonProcess, repo: Path, model: ModelServer, agent: str, members: dict[str, Any]
+) -> None:
+    """In the middle of a turn: what was done stays done, and the model is told to go on."""
+    run = at.start(daemon, repo, PROMPT, agent=agent, env=LENT[agent], **members)
+    if members:
+        request = at.until_asked(daemon, run)
+        with daemon.client() as client:
+            client.permission.answer(request, run=run, kind="allow")
+    result = at.result(daemon, run, timeout_s=90)
+    limits = live.of_type(daemon, run, "limit.reached")
+    named = {e["session"] for e in live.of_type(daemon, run, "agent.session")}
+
+    assert (result["outcome"], result["attempts"] >= 2) == ("succeeded", True)
+    assert {limit["action"] for limit in limits} == {"wait"}
+    assert all(limit["resets_at"] for limit in limits)
+    assert named == {result["session"]}
+    assert [change["path"] for change in result["changed_files"]] == ["made.txt"]
+    # What was said before is in the request that was answered at last.
+    assert model.requests[-1]["messages"] > 2
+    totals = model.totals()
+    assert result["usage"].items() >= totals.items()
+    at.check_journal(daemon.events(run))

@@ -1,0 +1,254 @@
+"""A provider's limit and agents that break: what is waited for, tried again, and given up."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import live_runs as live
+import recovery_state as at
+from daemon_process import DaemonProcess
+
+
+@pytest.fixture(autouse=True)
+def nothing_unexpected(daemon: DaemonProcess) -> Iterator[None]:
+    """No run had to be taken up again because carrying it failed."""
+    yield
+    assert "run_failed" not in daemon.log
+
+
+def states(daemon: DaemonProcess, run: str) -> list[str]:
+    """The states that a run went through, in order; waiting ones with their reasons."""
+    events = live.of_type(daemon, run, "run.state")
+    return [e["to"] + f" {e['reason']}" * (e["to"] == "waiting") for e in events]
+
+
+def sessions(daemon: DaemonProcess, run: str) -> set[str]:
+    """Every session that the agent named."""
+    return {e["session"] for e in live.of_type(daemon, run, "agent.session")}
+
+
+def until_waiting(daemon: DaemonProcess, run: str, reason: str = "limit") -> dict[str, Any]:
+    """The line that says that the run waits to go on."""
+    return at.until_event(
+        daemon,
+        run,
+        lambda e: e["type"] == "run.state" and (e["to"], e["reason"]) == ("waiting", reason),
+    )
+
+
+def test_a_limit_is_waited_for_and_the_session_goes_on(daemon: DaemonProcess, repo: Path) -> None:
+    """The same session in a fresh process, the prompt told again, once the limit is over."""
+    run = at.start(daemon, repo, "limit 3\nsay done\nrecall", task="t1")
+    waited = until_waiting(daemon, run)
+    shown = daemon.cli("list", cwd=repo).stdout
+    with daemon.client() as client:
+        row = client.run.get(run)
+    result = at.result(daemon, run)
+    [limit] = live.of_type(daemon, run, "limit.reached")
+    first, second = live.of_type(daemon, run, "attempt.started")
+
+    assert (result["outcome"], result["attempts"]) == ("succeeded", 2)
+    assert limit["action"] == "wait"
+    assert waited["until"]["epoch_ms"] >= limit["resets_at"]
+    assert row["resumes_at"] == waited["until"]["epoch_ms"]
+    assert "limited until" in shown
+    assert second["ts"] >= limit["resets_at"]
+    assert second["resumes"] == result["session"]
+    assert len(sessions(daemon, run)) == 1
+    # The session holds the prompt that was refused.
+    assert result["final_message"].startswith("limit 3")
+    assert states(daemon, run)[:6] == [
+        "preparing", "active", "waiting limit", "preparing", "active", "stopping",
+    ]  # fmt: skip
+    assert (first["start"], result["base"]) == (second["start"], result["base"])
+    at.check_journal(daemon.events(run))
+
+
+def test_what_was_done_before_the_limit_stays_done(daemon: DaemonProcess, repo: Path) -> None:
+    """A turn that had begun is gone on with by a word of its own, and the change is the run's."""
+    run = at.start(daemon, repo, "write one.txt 1\nlimit 2")
+    result = at.result(daemon, run)
+    prompts = [e["prompt"] for e in live.of_type(daemon, run, "turn.started")]
+
+    assert (result["outcome"], result["attempts"], prompts) == ("succeeded", 2, [1, 2])
+    assert "The limit that stopped you is over" in result["final_message"]
+    assert [change["path"] for change in result["changed_files"]] == ["one.txt"]
+
+
+def test_waiting_for_a_limit_is_no_work(daemon: DaemonProcess, repo: Path) -> None:
+    """Nor silence, nor the turn's time."""
+    limits = {"work_s": 3, "stall_s": 2, "turn_s": 2}
+    run = at.start(daemon, repo, "limit 5\nsay done", timeouts=limits)
+
+    assert at.result(daemon, run)["outcome"] == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "known"),
+    [
+        ("limit 300", {"on_limit": "fail"}, True),
+        ("limit 300", {"timeouts": {"wall_s": 60}}, True),
+        ("limit", {"retries": 0}, False),
+    ],
+)
+def test_a_limit_that_is_not_waited_for_ends_the_run(
+    daemon: DaemonProcess, repo: Path, prompt: str, options: dict[str, Any], known: bool
+) -> None:
+    """As limited, with the moment where it is known, exit code 75, and at once."""
+    run = at.start(daemon, repo, prompt, **options)
+    result = at.result(daemon, run)
+    [limit] = live.of_type(daemon, run, "limit.reached")
+    with daemon.client() as client:
+        [row] = client.run.wait([run])["runs"]
+
+    assert (result["outcome"], result["stop_reason"]) == ("limited", "limited")
+    assert (limit["action"], row["exit_code"]) == ("fail", 75)
+    assert (result["resets_at"] is not None) is known
+    assert result["resets_at"] == limit["resets_at"]
+    assert result["attempts"] == 1
+
+
+def test_a_limit_without_an_end_is_tried_a_few_times(daemon: DaemonProcess, repo: Path) -> None:
+    """Each in an attempt of its own, later each time, and then the run is limited."""
+    run = at.start(daemon, repo, "limit", retries=1)
+    result = at.result(daemon, run)
+    actions = [e["action"] for e in live.of_type(daemon, run, "limit.reached")]
+
+    assert (result["outcome"], result["attempts"]) == ("limited", 2)
+    assert (actions, result["resets_at"]) == (["wait", "fail"], None)
+    at.check_journal(daemon.events(run))
+
+
+def test_runs_of_the_same_account_wait_behind_it_and_others_pass(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """The provider is not asked again before it takes more."""
+    limited = at.start(daemon, repo, "limit 5\nsay one", task="t1")
+    until_waiting(daemon, limited)
+    same = at.start(daemon, repo, "say two", task="t2")
+    other = at.start(daemon, repo, "", task="t3", agent="command", argv=["true"])
+
+    assert at.result(daemon, other)["outcome"] == "succeeded"
+    with daemon.client() as client:
+        assert client.run.get(same)["state"] == "queued"
+    for run in (limited, same):
+        assert at.result(daemon, run)["outcome"] == "succeeded"
+    [began] = live.of_type(daemon, same, "attempt.started")
+    assert began["ts"] >= live.of_type(daemon, limited, "attempt.started")[1]["ts"]
+
+
+def test_a_cancel_ends_the_wait(daemon: DaemonProcess, repo: Path) -> None:
+    """At once; and who waited behind it does not any more."""
+    run = at.start(daemon, repo, "limit 300", task="t1")
+    until_waiting(daemon, run)
+    behind = at.start(daemon, repo, "say two", task="t2")
+    with daemon.client() as client:
+        client.run.cancel([run])
+
+    assert at.result(daemon, run)["outcome"] == "cancelled"
+    assert at.result(daemon, behind)["outcome"] == "succeeded"
+    assert daemon.keepers() == []
+
+
+def test_a_kept_run_waits_and_goes_on(daemon: DaemonProcess, repo: Path) -> None:
+    """It takes prompts meanwhile; its turns, tokens and costs go on counting."""
+    run = live.keep(daemon, repo, "say one\nusage 100 10")
+    live.until_parked(daemon, run)
+    with daemon.client() as client:
+        client.run.prompt(run, "limit 3\nsay two\nusage 5 5")
+        until_waiting(daemon, run)
+        client.run.prompt(run, "say three")
+    at.until_event(daemon, run, lambda e: e.get("text") == "three")
+    live.until_parked(daemon, run)
+    result = live.close(daemon, run)
+    ends = [(e["turn"], e["stop_reason"]) for e in live.of_type(daemon, run, "turn.ended")]
+
+    assert (result["outcome"], result["final_message"]) == ("succeeded", "three")
+    assert ends == [(1, "end_turn"), (2, "limited"), (3, "end_turn"), (4, "end_turn")]
+    assert len(sessions(daemon, run)) == 1
+    assert result["usage"]["total"] == 120
+    assert result["cost"]["usd"] == pytest.approx(0.000120)
+    at.check_journal(daemon.events(run))
+
+
+@pytest.mark.parametrize("killed_for_s", [0, 4])
+def test_a_wait_outlives_its_daemon(daemon: DaemonProcess, repo: Path, killed_for_s: float) -> None:
+    """The next one waits for the same moment, also one that has passed meanwhile."""
+    run = at.start(daemon, repo, "limit 4\nsay done")
+    until_waiting(daemon, run)
+    daemon.kill()
+    time.sleep(killed_for_s)
+    daemon.start()
+    result = at.result(daemon, run)
+
+    assert (result["outcome"], result["attempts"]) == ("succeeded", 2)
+    assert len(live.of_type(daemon, run, "limit.reached")) == 1
+    assert daemon.keepers() == []
+    at.check_journal(daemon.events(run))
+
+
+# --- what broke ------------------------------------------------------------------------
+
+
+def test_an_agent_that_broke_before_its_first_word_is_tried_again(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """In a fresh process, with the same prompt; nothing of the first attempt counts."""
+    run = at.start(daemon, repo, "crash\nsay done")
+    result = at.result(daemon, run)
+    attempts = live.of_type(daemon, run, "attempt.started")
+    ended = live.of_type(daemon, run, "attempt.ended")
+
+    assert (result["outcome"], result["final_message"]) == ("succeeded", "done")
+    assert [e["why"] for e in attempts] == ["first", "the agent broke"]
+    assert ended[0]["exit"]["signal"] == 9
+    assert "waiting retry" in states(daemon, run)
+    at.check_journal(daemon.events(run))
+
+
+def test_it_is_not_tried_for_ever(daemon: DaemonProcess, repo: Path) -> None:
+    """After so many times its death is the run's end, and says how it died."""
+    run = at.start(daemon, repo, "crash 9", retries=1)
+    result = at.result(daemon, run)
+
+    assert (result["outcome"], result["attempts"]) == ("failed", 2)
+    assert "signal 9" in result["error"]["message"]
+
+
+@pytest.mark.parametrize("prompt", ["say one\ncrash", "write a.txt x\ncrash", "exit 3", "fail x"])
+def test_what_had_begun_or_failed_by_itself_is_not_tried_again(
+    daemon: DaemonProcess, repo: Path, prompt: str
+) -> None:
+    """A prompt is told twice only where the first time nothing came of it."""
+    run = at.start(daemon, repo, prompt)
+    result = at.result(daemon, run)
+
+    assert (result["outcome"], result["attempts"]) == ("failed", 1)
+
+
+def test_a_program_is_run_once(daemon: DaemonProcess, repo: Path) -> None:
+    """Whatever kills it: what it did before nobody knows."""
+    argv = ["sh", "-c", "kill -9 $$"]
+    run = at.start(daemon, repo, "", agent="command", argv=argv)
+    result = at.result(daemon, run)
+
+    assert (result["outcome"], result["attempts"]) == ("failed", 1)
+
+
+def test_the_command_line_says_what_is_waited_for(daemon: DaemonProcess, repo: Path) -> None:
+    """A foreground run tells of the limit and of when it goes on, and waits with it."""
+    ran = daemon.cli("run", "-a", "demo", "limit 2\nsay done", cwd=repo)
+    failed = daemon.cli(
+        "run", "-a", "demo", "--on-limit", "fail", "-t", "t2", "limit 200", cwd=repo
+    )
+    result = json.loads(daemon.cli("result", "t2", "--json", cwd=repo).stdout)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "done" in ran.stdout
+    assert "[waiting: limit; goes on at" in ran.stderr
+    assert failed.returncode == 75
+    assert result["resets_at"] > time.time() * 1000
