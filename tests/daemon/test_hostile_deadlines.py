@@ -1,0 +1,63 @@
+"""Agents that would never end: each limit is kept, and every process of theirs is gone."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recovery_state as at
+from coachmand.runs.ladder import CANCEL, CLOSE_STDIN, TERM
+from hostile_stage import Stage, staged
+
+WALL_S = 3.0
+LATE_S = 1.0
+GONE_S = 2.0
+LADDER_S = CANCEL.grace_s + CLOSE_STDIN.grace_s + TERM.grace_s
+CASES = [
+    ("acp", "deaf"),
+    ("acp", "forks"),
+    ("acp", "stops_itself"),
+    ("acp", "closes"),
+    ("exec", "deaf"),
+    ("command", "deaf"),
+    ("command", "closes"),
+]
+Runs = Mapping[tuple[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    """A daemon and its hostile agents."""
+    with (
+        tempfile.TemporaryDirectory(prefix="cm-", dir="/tmp") as root,
+        staged(Path(root), len(CASES)) as found,
+    ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def runs(stage: Stage) -> Runs:
+    """All of them, side by side."""
+    limit = {"wall_s": WALL_S}
+    return {case: stage.start(*case, timeouts=limit) for case in CASES}
+
+
+def moment_s(events: list[dict[str, Any]], type_: str) -> float:
+    """When the last line of that type was written."""
+    return [event["ts"] for event in events if event["type"] == type_][-1] / 1000
+
+
+@pytest.mark.parametrize(("wire", "mode"), CASES)
+def test_a_run_that_does_not_end_is_ended(stage: Stage, runs: Runs, wire: str, mode: str) -> None:
+    """Its time is over within a second of its limit, its tree soon after the last grace."""
+    run = runs[wire, mode]
+    result, events = stage.result(run), stage.daemon.events(run)
+    expired_s = moment_s(events, "deadline.expired")
+
+    assert (result["outcome"], result["stop_reason"]) == ("timed_out", "wall")
+    assert abs(expired_s - moment_s(events, "run.queued") - WALL_S) <= LATE_S
+    assert moment_s(events, "attempt.ended") - expired_s <= LADDER_S + GONE_S
+    assert at.living(at.sandbox_pids(stage.daemon, run)[1:]) == []
+    at.check_journal(events)
