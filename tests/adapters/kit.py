@@ -14,7 +14,6 @@ from attrs import evolve, frozen
 import agents_replay
 from agents_parts import PARTS
 from agents_replay import FIXTURES, Step, feed, rechunk, request_of
-from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import (
     Action,
     Ask,
@@ -81,7 +80,7 @@ class Recording:
 
     def converse(self) -> Conversation:
         """A new conversation, asked for what was asked for then."""
-        return ADAPTERS[PARTS[self.part].adapter].converse(request_of(self.told))
+        return PARTS[self.part].agent.converse(request_of(self.told))
 
     def replay(self, steps: Iterable[Step] | None = None) -> list[Action]:
         """All actions of ``steps``, or of the recording as it is."""

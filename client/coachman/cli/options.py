@@ -145,13 +145,6 @@ class Arguments:
         values = [word for value in self.texts(name) for word in value.split(",") if word]
         return values or None
 
-    def size(self, name: str) -> int | None:
-        """The option's value in bytes; UsageError where it is no size."""
-        from .sizes import size_bytes
-
-        value = self.text(name)
-        return None if value is None else size_bytes(value, f"read --{name}")
-
     def integer(self, name: str) -> int | None:
         """The option's value as a number; UsageError where it is none."""
         value = self.text(name)

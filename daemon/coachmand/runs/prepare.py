@@ -25,11 +25,11 @@ from ..evidence.seeds import copy_files, read_file, write_seed
 from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
+from .members import Site
 from .record import Record
 from .removal import remove_worktree
 from .services import Services
 from .tasks import MAKING, Task, TaskStore
-from .view import Site
 
 # Stands for the home until the policy's digest has named it.
 UNNAMED_HOME = "/nonexistent"
