@@ -64,13 +64,13 @@ def test_a_flood_leaves_the_daemon_as_small_as_it_was(
 
 
 def test_a_line_that_is_cut_says_where_all_of_it_is(stage: Stage) -> None:
-    """What is told of it has the place of the whole line in the raw log, from which it can be read."""
+    """What is told of it has the place of the whole line in the raw log."""
     run = stage.start("acp", "long_line 2")
     stage.result(run)
     cut, *others = [event["cut"] for event in stage.daemon.events(run) if "cut" in event]
     log = at.attempt(stage.daemon, run, cut["attempt"]) / f"{cut['stream']}.0"
     line = log.read_bytes()[cut["offset"] :][: cut["bytes"]]
 
-    assert others == [cut]
+    assert all(other == cut for other in others)
     assert line.count(b"y") >= 2 * MEBIBYTE
     assert (line[:1], line[-1:]) == (b"{", b"}")
