@@ -24,6 +24,7 @@ POLL_INTERVAL_S = 0.01
 EVENTUALLY_S = 20.0
 SOAK_ROUNDS = 20 if IN_CI else 100
 SOAK_KILLS = 200
+SOAK_RESTARTS = 20
 
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
@@ -57,6 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=SOAK_KILLS,
         help=f"how many deaths `scripts/soak crash` is about (default {SOAK_KILLS})",
+    )
+    group.addoption(
+        "--times",
+        type=int,
+        default=SOAK_RESTARTS,
+        help=f"how often `scripts/soak restart` kills the daemon (default {SOAK_RESTARTS})",
     )
 
 
@@ -124,6 +131,12 @@ def rounds(request: pytest.FixtureRequest) -> int:
 def kills(request: pytest.FixtureRequest) -> int:
     """How many deaths a storm is about (``--kills``)."""
     return int(request.config.getoption("--kills"))
+
+
+@pytest.fixture
+def times(request: pytest.FixtureRequest) -> int:
+    """How often a daemon is killed (``--times``)."""
+    return int(request.config.getoption("--times"))
 
 
 @pytest.fixture
