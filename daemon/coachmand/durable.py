@@ -97,6 +97,7 @@ def create(path: Path, data: bytes) -> None:
     _create(path, [data])
 
 
+@_disk()
 def _create(path: Path, pieces: Iterable[bytes]) -> None:
     fd = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
