@@ -110,6 +110,9 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
     call("run.list", all=True)
     call("task.list")
     call("task.get", task=started["task"])
+    assert call("daemon.cleanup", runs=[run], tasks=[started["task"]])["tasks"]
+    call("run.result", run=run)
+    call("daemon.reindex")
     call("daemon.restart")
     call("daemon.shutdown")
 

@@ -85,13 +85,13 @@ def _resumable(found: "Any") -> str:
 
 def _on_disk(details: "RunDetails") -> str:
     """What the run takes, and what of it is gone."""
-    if details.get("bytes") is None:
+    if (taken := details.get("bytes")) is None:
         return ""
     result: RunResult | dict[str, Any] = details.get("result") or {}
     gone: dict[str, Any] = dict(result.get("cleaned") or {})
     parts = {"raw logs": gone.get("logs_at"), "worktree and homes": gone.get("worktree_at")}
     removed = [f"{part} removed {clock(at)}" for part, at in parts.items() if at]
-    return "; ".join([size(details["bytes"]), *removed])
+    return "; ".join([size(taken), *removed])
 
 
 def _asked(details: "RunDetails") -> "Iterator[tuple[str, str]]":
