@@ -127,9 +127,9 @@ class Capacity(TypedDict):
 
 
 class StorageStatus(TypedDict):
-    """``state`` is ok or degraded; degraded, no run is started and ``reason`` says why.
+    """``state`` is ok, full or degraded; other than ok, no run is started and ``reason`` says why.
 
-    Nor is one with less than ``floor_bytes`` free.
+    Full, runs are held until there is room. No run is started with less than ``floor_bytes`` free.
     """
 
     state: str
