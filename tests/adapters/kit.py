@@ -38,6 +38,7 @@ from coachman_adapters.events import (
 COUNTERS = {"input", "cached_input", "output", "reasoning", "total"}
 EVENT_BYTES = 256 * 1024
 BIG = 8 * 1024 * 1024
+BIG_ITEMS = 500_000
 DEAD = {"finish": {"exit_code": None, "signal": 9}}
 
 # None of these is anything an agent's protocol knows.
@@ -53,11 +54,14 @@ STRAY_LINES: dict[str, bytes] = {
     "nul": b"\x00\x00\x00",
     "crlf": b"log line\r",
     "separators": "a\u2028b\u2029c\u0085d".encode(),
+    "bom": b'\xef\xbb\xbf{"type": "result"}',
+    "escapes": b"\x1b]0;title\x07\x1b[2J\x1b[31m",
     "deep": b"[" * 100_000,
     "method": b'{"jsonrpc": "2.0", "method": "x/unheard_of", "params": {"a": 1}}',
     "type": b'{"type": "unheard_of", "subtype": "x", "text": "a\xe2\x80\xa8b"}',
     "typeless": b'{"unheard": {"of": [true, null, 1e400]}}',
     "long_text": b"x" * BIG,
+    "long_brackets": b'{"type": "unheard_of", "method": "x/big", "params": [' + b"[]," * BIG_ITEMS,
     "long_object": b'{"type": "unheard_of", "method": "x/big", "params": "' + b"y" * BIG + b'"}',
 }
 

@@ -22,6 +22,7 @@ from kit import (
 from agents_parts import PARTS
 from agents_replay import feed, replay, stdin_of, text_of
 from coachman_adapters.conversation import (
+    Action,
     Answer,
     Ask,
     Cancel,
@@ -31,6 +32,7 @@ from coachman_adapters.conversation import (
 )
 from coachman_adapters.events import MESSAGE_CHUNK
 
+MEBIBYTE = 1024 * 1024
 ALL = recordings()
 IDS = [f"{part}-{name}" for part, name in ALL]
 EVERY = pytest.mark.parametrize(("part", "name"), ALL, ids=IDS)
@@ -144,6 +146,37 @@ def test_huge_lines_change_nothing(part: str, stray: str) -> None:
     held.hold(actions)
 
     assert meant(actions) == meant(recording.replay())
+
+
+@pytest.mark.parametrize("part", sorted(PARTS))
+def test_a_line_without_a_bound_is_told_by_its_place(part: str) -> None:
+    """Of a line beyond every limit nothing is kept but where it is, and the turn ends as ever."""
+    recording, told = Recording.load(part, "say"), list[Event]()
+    conversation, actions = recording.converse(), list[Action]()
+    for step in recording.by_lines():
+        if "stdout" in step and not told:
+            for piece in (MEBIBYTE * b"x" for _ in range(65)):
+                assert conversation.receive(piece) == []
+            told = [a for a in conversation.receive(b"\n") if isinstance(a, Event)]
+            actions += told
+        actions += feed(conversation, step)
+
+    assert [(event.members["bytes"], event.span and event.span.cut) for event in told] == [
+        (65 * MEBIBYTE, True)
+    ]
+    assert meant(actions) == meant(recording.replay())
+
+
+@EVERY
+def test_carriage_returns_change_nothing(part: str, name: str) -> None:
+    """Frames whose lines end as on other systems are the same frames."""
+    recording = Recording.load(part, name)
+    steps = [
+        {"stdout": step["stdout"].replace("\n", "\r\n")} if "stdout" in step else step
+        for step in recording.by_lines()
+    ]
+
+    assert meant(recording.replay(steps)) == meant(recording.replay())
 
 
 @pytest.mark.parametrize("part", sorted(PARTS))

@@ -1,4 +1,4 @@
-"""Agents that would never end: each limit is kept, and every process of theirs is gone."""
+"""Agents that would never end, or are told to wait: each limit is kept, and nothing is left."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -61,3 +61,29 @@ def test_a_run_that_does_not_end_is_ended(stage: Stage, runs: Runs, wire: str, m
     assert moment_s(events, "attempt.ended") - expired_s <= LADDER_S + GONE_S
     assert at.living(at.sandbox_pids(stage.daemon, run)[1:]) == []
     at.check_journal(events)
+
+
+LIMITED = [
+    (wire, resets)
+    for wire in ("acp", "claude", "exec", "server", "pi")
+    for resets in ("limited 0", "limited 60")
+]
+
+
+@pytest.fixture(scope="module")
+def limited(stage: Stage, runs: Runs) -> Runs:
+    """Runs of providers that are used up, once the others are over."""
+    for run in runs.values():
+        stage.result(run)
+    return {case: stage.start(*case, on_limit="fail") for case in LIMITED}
+
+
+@pytest.mark.parametrize(("wire", "mode"), LIMITED)
+def test_a_used_up_provider_is_told_apart_from_a_failure(
+    stage: Stage, limited: Runs, wire: str, mode: str
+) -> None:
+    """With a time when it ends or without one, the run is `limited`, in the agent's words."""
+    result = stage.result(limited[wire, mode])
+
+    assert (result["outcome"], result["stop_reason"]) == ("limited", "limited")
+    assert "too many requests" in result["error"]["message"]
