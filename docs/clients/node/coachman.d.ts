@@ -1273,9 +1273,9 @@ export type ServerInfo = {
   "version": string;
 };
 
-/** `state` is ok or degraded; degraded, no run is started and `reason` says why.
+/** `state` is ok, full or degraded; other than ok, no run is started and `reason` says why.
  *
- * Nor is one with less than `floor_bytes` free. */
+ * Full, runs are held until there is room. No run is started with less than `floor_bytes` free. */
 export type StorageStatus = {
   "floor_bytes": number;
   "free_bytes": number;
