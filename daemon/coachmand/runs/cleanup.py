@@ -5,6 +5,7 @@ logs belong to a run. Each step is on record before the next one begins, so that
 whatever is interrupted is finished by the next cleanup.
 """
 
+import sqlite3
 import time
 from collections.abc import Iterable
 from itertools import groupby
@@ -278,7 +279,11 @@ class Cleanup:
 
     async def _record(self, wanted: Wanted, cleaned: Cleaned) -> None:
         is_gone = cleaned.state in ("removed", "gone")
-        await trio.to_thread.run_sync(self._mark, cleaned, is_gone)
+        try:
+            await trio.to_thread.run_sync(self._mark, cleaned, is_gone)
+        except (durable.DiskError, sqlite3.Error) as error:
+            # The next cleanup, which finds nothing else to do, tells it.
+            log.warning("cleanup_not_told", task=cleaned.task, repo=cleaned.repo, error=str(error))
         if cleaned.state == "removed" or cleaned.log_bytes:
             log.info(
                 "cleaned_up",
