@@ -283,7 +283,8 @@ class AgentSpec:
     success even with neither a message nor a change; others that do nothing end ``empty``.
     ``hosts``: ``host:port`` of the APIs it must reach. ``keeps``: a session takes more prompts
     in one process. ``takes_agent``: the CLI has agents of its own (``--as``). ``pricing``: the
-    provider id that prices are looked up by where the agent tells none.
+    provider id that prices are looked up by where the agent tells none. ``reports_cost``: the
+    agent tells what it costs.
     """
 
     name: str
@@ -305,6 +306,7 @@ class AgentSpec:
     keeps: bool = False
     takes_agent: bool = False
     pricing: str | None = None
+    reports_cost: bool = False
 
     @property
     def locations(self) -> tuple[str, ...]:

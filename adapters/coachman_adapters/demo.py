@@ -20,6 +20,7 @@ DEMO = AcpAgent(
         resumes=True,
         keeps=True,
         briefed=False,
+        reports_cost=True,
     ),
     launch=_launch,
     # It never says anything after a turn's end.

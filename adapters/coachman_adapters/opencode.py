@@ -177,6 +177,7 @@ OPENCODE = AcpAgent(
         keeps=True,
         takes_agent=True,
         user_files=USER_FILES,
+        reports_cost=True,
     ),
     launch=_launch,
     # A prompt's result counts its last step only; the export has them all.

@@ -319,6 +319,14 @@ class UsageUpdated(TypedDict):
     session_counters: NotRequired[dict[str, float]]
 
 
+class BudgetExceeded(TypedDict):
+    """The run used more than it may: ``which`` is tokens or cost_usd."""
+
+    which: str
+    limit: float
+    used: float
+
+
 class LimitReached(TypedDict):
     """The provider takes no more for now; ``action`` is wait or fail, ``resets_at`` is ms."""
 
@@ -384,6 +392,7 @@ EVENT_TYPES: dict[str, type] = {
     "permission.resolved": PermissionResolved,
     "usage.updated": UsageUpdated,
     "limit.reached": LimitReached,
+    "budget.exceeded": BudgetExceeded,
     "deadline.warned": DeadlineWarned,
     "deadline.expired": DeadlineExpired,
     "host.suspended": HostSuspended,

@@ -147,5 +147,6 @@ CLAUDE = ClaudeAgent(
         # The second is where a login renews its token.
         hosts=("api.anthropic.com:443", "platform.claude.com:443"),
         pricing="anthropic",
+        reports_cost=True,
     )
 )

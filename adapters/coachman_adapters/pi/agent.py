@@ -111,6 +111,7 @@ PI = PiAgent(
         efforts=tuple(LEVELS),
         resumes=True,
         keeps=True,
+        reports_cost=True,
         user_files=(USER_FILES,),
     )
 )

@@ -276,6 +276,7 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "agent.noise": _member("noise", "text", "preview"),
     "deadline.warned": _member("deadline near", "which"),
     "deadline.expired": _member("deadline expired", "which"),
+    "budget.exceeded": _member("over budget", "which"),
     "limit.reached": _member("limit", "provider", "action"),
     "daemon.degraded": _member("the daemon is degraded", "cause", "reason"),
     "error": _member("error", "cause", "message", "text"),

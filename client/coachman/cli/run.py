@@ -53,6 +53,8 @@ COMMAND = Command(
         "ACTION",
         choices=("wait", "fail"),
     ),
+    Option("--max-tokens", "end it once it used more tokens", "N"),
+    Option("--max-cost", "end it once it cost more", "USD"),
     Option("--retries", "how often to try again without knowing when it helps", "N"),
     Option("--output-limit", "end it once it wrote so much: 512MiB (1GiB)", "SIZE"),
     Option("--priority", "be queued before runs of a lower one (0)", "N"),
@@ -131,6 +133,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "permissions": mode,
         "base": arguments.text("base"),
         "on_limit": arguments.text("on-limit"),
+        "limits": _budget(arguments),
         "retries": arguments.integer("retries"),
         "priority": arguments.signed("priority"),
         "output_limit": arguments.size("output-limit"),
@@ -162,6 +165,17 @@ def timeouts(arguments: "Arguments", verb: str) -> dict[str, float] | None:
         if (text := arguments.text(option)) is not None
     }
     return limits or None
+
+
+def _budget(arguments: "Arguments") -> dict[str, float] | None:
+    tokens, cost = arguments.count("max-tokens"), arguments.text("max-cost")
+    given: dict[str, float] = {} if tokens is None else {"tokens": tokens}
+    if cost is not None:
+        try:
+            given["cost_usd"] = float(cost.removeprefix("$"))
+        except ValueError:
+            raise UsageError(f"cannot run --max-cost: {cost!r} is no number of dollars") from None
+    return given or None
 
 
 def _labels(words: list[str]) -> dict[str, str] | None:

@@ -42,6 +42,7 @@ PERMISSION_REQUESTED = "permission.requested"
 PERMISSION_RESOLVED = "permission.resolved"
 USAGE_UPDATED = "usage.updated"
 LIMIT_REACHED = "limit.reached"
+BUDGET_EXCEEDED = "budget.exceeded"
 DEADLINE_WARNED = "deadline.warned"
 DEADLINE_EXPIRED = "deadline.expired"
 HOST_SUSPENDED = "host.suspended"
@@ -65,6 +66,7 @@ DECISIVE = frozenset(
         DEADLINE_EXPIRED,
         CHECK_ENDED,
         LIMIT_REACHED,
+        BUDGET_EXCEEDED,
     }
 )
 # An input is synced before its bytes leave; this one has none.
@@ -105,6 +107,7 @@ __all__ = [
     "AGENT_COMMANDS",
     "ATTEMPT_ENDED",
     "ATTEMPT_STARTED",
+    "BUDGET_EXCEEDED",
     "CHANGES",
     "CHECK_ENDED",
     "CHECK_STARTED",

@@ -18,7 +18,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry, decode, dump
 from ..journal.log import Journal
 from ..repos.errors import RepoError
-from . import verdict
+from . import budgets, verdict
 from .attempt import STDERR_TAIL_BYTES
 from .prepare import admin_dir
 from .summary import summary_of
@@ -244,6 +244,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         session=view.session,
         session_wanted=run.attempts.acting.session or view.first_session,
         check=view.check,
+        over_budget=budgets.over(run.fixed.limits, view.usage, product.cost),
     )
 
 

@@ -103,6 +103,7 @@ class End:
             ending = await trio.to_thread.run_sync(attempt.ending, given)
             await attempt.tell(given.kind, given.payload, ending=ending)
             reach("end.finished")
+        await run.budget.check()
         await run.attempts.consider()
         if not await run.check.advance():
             await self._conclude(exit)

@@ -269,6 +269,10 @@ def _usage(view: "View", event: Event) -> None:
             setattr(view, name, event[name])
 
 
+def _exceeded(view: "View", event: Event) -> None:
+    view.exceeded = {name: event[name] for name in ("which", "limit", "used")}
+
+
 def _limit_reached(view: "View", event: Event) -> None:
     view.considered = event["turn"]
 
@@ -306,6 +310,7 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.PERMISSION_RESOLVED: _resolve,
     v.USAGE_UPDATED: _usage,
     v.LIMIT_REACHED: _limit_reached,
+    v.BUDGET_EXCEEDED: _exceeded,
     v.DEADLINE_WARNED: _warned,
     v.HOST_SUSPENDED: _slept,
     v.MESSAGE_CHUNK: _chunk,

@@ -143,6 +143,13 @@ class CheckpointAsked:
 
 
 @frozen
+class Priced:
+    """What the tokens that were used cost, as far as anybody knows."""
+
+    usd: float | None
+
+
+@frozen
 class Slept:
     """The machine was suspended and is awake again."""
 
@@ -179,6 +186,7 @@ Message = (
     | Concluded
     | TurnRecorded
     | Slept
+    | Priced
     | CheckpointAsked
     | StorageChanged
     | StorageRefused

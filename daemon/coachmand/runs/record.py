@@ -9,6 +9,7 @@ from attrs import field, frozen
 from coachman.results import OnLimit, Permissions
 
 from ..evidence.ids import handle_of
+from .budgets import Limits
 from .clock import Moment
 from .deadlines import CHECK_DEFAULT_S, PARKED_DEFAULT_S
 
@@ -61,6 +62,7 @@ class Record:
     stall_s: float | None = None
     turn_s: float | None = None
     queue_s: float | None = None
+    limits: Limits = field(factory=Limits)
     on_limit: OnLimit = "wait"
     retries: int = 2
     priority: int = 0

@@ -15,6 +15,7 @@ from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.profiles import PROFILES
 
 from ..evidence import ids
+from ..evidence.pricing import price_of
 from ..evidence.state import repo_key
 from ..redaction import Redactor
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
@@ -22,7 +23,9 @@ from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from .briefing import brief
+from .budgets import Limits
 from .clock import Moment
+from .costs import served_by
 from .prepare import Program, find_program, policy_digest, secret_names
 from .record import Executable, Record, Repository
 from .services import Services
@@ -31,6 +34,7 @@ from .tasks import Task, TaskStore
 MAX_TITLE_CHARACTERS = 80
 MAX_LABELS = 64
 MAX_KEY_CHARACTERS = 256
+ONE_TOKEN = {"input": 1, "total": 1}
 MOST_RETRIES = 20
 MOST_PRIORITY = 10
 MAX_TIMEOUT_S = 366 * 86400.0
@@ -122,6 +126,7 @@ class StartRequest:
     )
     no_wait: bool = False
     dry_run: bool = False
+    limits: Limits = field(factory=Limits)
     on_limit: OnLimit | None = None
     retries: int | None = field(default=None, validator=optional(_RETRIES))
     priority: int = field(default=0, validator=_PRIORITY)
@@ -161,6 +166,7 @@ async def plan(
     """Check a request against agent, profile, repository and task. Raises RpcError."""
     name, adapter = _agent(request, services)
     _check_agent(request, name, adapter, services)
+    await _check_budget(request, name, adapter, services)
     profile = _profile(request, services)
     found = await _repository(request, services)
     base = await _base(request, found, services)
@@ -198,6 +204,7 @@ async def plan(
         stall_s=_stall_s(request.timeouts, adapter.spec, limits),
         turn_s=limits["turn_s"],
         queue_s=limits["queue_s"],
+        limits=request.limits,
         on_limit=request.on_limit or services.config.on_limit,
         retries=services.config.retries if request.retries is None else request.retries,
         priority=request.priority,
@@ -291,6 +298,29 @@ def _check_agent(request: StartRequest, name: str, adapter: Adapter, services: S
     if request.model is not None and not spec.takes_model:
         raise usage(f"agent {name} takes no model", "leave -m out")
     _check_kept(request, name, adapter, services)
+
+
+async def _check_budget(
+    request: StartRequest, name: str, adapter: Adapter, services: Services
+) -> None:
+    """What cannot be known cannot be limited."""
+    spec, limits = adapter.spec, request.limits
+    if limits.tokens is not None and spec.takes_argv:
+        raise usage(f"agent {name} counts no tokens", "leave --max-tokens out")
+    if limits.cost_usd is None or spec.reports_cost:
+        return
+    model = request.model or _instance_model(name, services)
+    provider, named = served_by(model, request.provider, spec.pricing)
+    if provider and named:
+        at_ms = time.time_ns() // 1_000_000
+        if await price_of(provider, named, ONE_TOKEN, at_ms, services.python) is not None:
+            return
+    raise usage(
+        f"agent {name} tells no cost, and there is no price for"
+        f" {f'model {model}' if model else 'a model that is not named'}"
+        f"{f' of {provider}' if provider else ''}: its cost cannot be limited",
+        "name a model that has a price, with its provider (-m, --provider), or limit its tokens",
+    )
 
 
 def _check_kept(request: StartRequest, name: str, adapter: Adapter, services: Services) -> None:

@@ -122,6 +122,7 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         title=request.title,
         request_key=request.request_key,
         no_wait=request.no_wait,
+        limits=before.limits,
         on_limit=before.on_limit,
         retries=before.retries,
         priority=before.priority,

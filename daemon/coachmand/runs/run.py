@@ -24,6 +24,7 @@ from ..redaction import Redactor
 from . import adoption, inbox, ladder, requests, transitions
 from .attempt import Attempt
 from .attempts import Attempts
+from .budgets import Budget
 from .check import Check
 from .clock import boottime_s, stamp
 from .conclusion import conclude, product_of, write_result
@@ -76,6 +77,7 @@ class Run:
         self.timing = Timing(self)
         self.check = Check(self)
         self.attempts = Attempts(self)
+        self.budget = Budget(self)
         self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
@@ -199,7 +201,7 @@ class Run:
                 await requests.carry_out(self, message)
             case inbox.TurnRecorded():
                 await self.turns.recorded(message)
-            case inbox.CheckpointAsked() | inbox.Slept():
+            case inbox.CheckpointAsked() | inbox.Slept() | inbox.Priced():
                 await self._keep_house(message)
             case inbox.Admitted():
                 await self._admitted()
@@ -212,13 +214,18 @@ class Run:
             case _:
                 self.end.note(message)
 
-    async def _keep_house(self, message: inbox.CheckpointAsked | inbox.Slept) -> None:
-        if isinstance(message, inbox.Slept):
-            await self.timing.notice_sleep()
-            return
-        if self.attempt is not None and not self.attempt.behind:
-            await self.attempt.checkpoint()
-        message.reply.give(None)
+    async def _keep_house(
+        self, message: inbox.CheckpointAsked | inbox.Slept | inbox.Priced
+    ) -> None:
+        match message:
+            case inbox.Slept():
+                await self.timing.notice_sleep()
+            case inbox.Priced():
+                self.budget.priced(message)
+            case inbox.CheckpointAsked(reply=reply):
+                if self.attempt is not None and not self.attempt.behind:
+                    await self.attempt.checkpoint()
+                reply.give(None)
 
     async def _feed(self) -> None:
         self._output_is_due = False
@@ -273,6 +280,7 @@ class Run:
         if not (self.end.is_lost or self.end.failure or attempt.behind):
             await self.questions.decide()
             await self._mirror_waiting()
+            await self.budget.check()
             await self.attempts.consider()
             if not attempt.held:
                 await self.turns.advance()

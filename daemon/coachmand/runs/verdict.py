@@ -41,6 +41,7 @@ class Facts:
     session: str | None = None
     session_wanted: str | None = None
     check: Mapping[str, Any] | None = None
+    over_budget: str = ""
 
 
 @frozen
@@ -57,6 +58,10 @@ Rule = tuple[Callable[[Facts], bool], Callable[[Facts], Verdict]]
 
 def _always(outcome: str, reason: str, message: str | None = None) -> Callable[[Facts], Verdict]:
     return lambda _: Verdict(outcome, reason, message)
+
+
+def _over_budget(facts: Facts) -> Verdict:
+    return Verdict("over_budget", "over_budget", facts.over_budget)
 
 
 def _limited(facts: Facts) -> Verdict:
@@ -160,6 +165,7 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     (lambda f: f.ended_by in TIMES, _timed_out),
+    (lambda f: bool(f.over_budget), _over_budget),
     (lambda f: f.stop_reason is None, _died),
     (lambda f: f.stop_reason == "limited", _limited),
     (lambda f: f.stop_reason == "error", _agent_error),

@@ -95,6 +95,7 @@ class View:
     failure: str | None = None
     recorded: dict[str, Any] | None = None
     check: dict[str, Any] | None = None
+    exceeded: dict[str, Any] | None = None
     turn_base: int = 0
     turn_transient: bool = False
     resets_at: int | None = None

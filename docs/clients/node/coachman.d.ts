@@ -278,7 +278,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventLimitReached | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventLimitReached | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -472,6 +472,22 @@ export type EventAttemptStarted = {
   "start": string | null;
   "subfolder": string;
   "why": string;
+};
+
+/** The run used more than it may: `which` is tokens or cost_usd. */
+export type EventBudgetExceeded = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "budget.exceeded";
+  "limit": number;
+  "used": number;
+  "which": string;
 };
 
 /** It is over. `output` is the end of what it wrote, `error` why it came to no end. */
@@ -977,6 +993,12 @@ export type Interrupted = {
 /** The daemon restarts. What it has not answered it will not carry out: connect, ask again. */
 export type LeavingNotification = {
   "reason": string;
+};
+
+/** How many tokens and dollars a run may use; None: as many as it likes. */
+export type Limits = {
+  "tokens"?: number | null;
+  "cost_usd"?: number | null;
 };
 
 /** A page of the transcript; `next_cursor` leads to what is before it. */
@@ -1631,6 +1653,7 @@ export interface Methods {
       "request_key"?: string | null;
       "no_wait"?: boolean;
       "dry_run"?: boolean;
+      "limits"?: Limits;
       "on_limit"?: "fail" | "wait" | null;
       "retries"?: number | null;
       "priority"?: number;

@@ -1,0 +1,36 @@
+"""The limits of what a run may use up, compared with what it used."""
+
+import pytest
+
+from coachmand.runs.budgets import Exceeded, Limits, exceeded, over
+
+
+@pytest.mark.parametrize(
+    ("limits", "tokens", "usd", "expected"),
+    [
+        (Limits(), 10**9, 10.0**6, None),
+        (Limits(tokens=100), 100, None, None),
+        (Limits(tokens=100), 101, None, Exceeded("tokens", 100, 101)),
+        (Limits(tokens=100), None, 5.0, None),
+        (Limits(cost_usd=1.0), 10**9, None, None),
+        (Limits(cost_usd=1.0), 10**9, 1.0, None),
+        (Limits(cost_usd=1.0), None, 1.01, Exceeded("cost_usd", 1.0, 1.01)),
+        (Limits(tokens=1, cost_usd=1.0), 2, 2.0, Exceeded("tokens", 1, 2)),
+    ],
+)
+def test_what_is_over_a_limit(
+    limits: Limits, tokens: int | None, usd: float | None, expected: Exceeded | None
+) -> None:
+    """A limit may be reached, not passed; what is not known passes none."""
+    usage = None if tokens is None else {"total": tokens}
+
+    assert exceeded(limits, usage, usd) == expected
+
+
+def test_it_reads_as_used_of_allowed() -> None:
+    """Numbers that people can compare."""
+    limits = Limits(tokens=2000, cost_usd=0.5)
+
+    assert over(limits, {"total": 2011}, None) == "it used 2,011 tokens of 2,000"
+    assert over(limits, {"total": 1}, {"usd": 0.61}) == "it cost $0.6100 of $0.5000"
+    assert over(limits, {"total": 1}, {"usd": 0.1}) == ""
