@@ -127,7 +127,9 @@ def test_every_death_is_survived(daemon: DaemonProcess, state_dir: Path, kills: 
         # What is counted is counted in each process: a keeper comes to a step once.
         nth = 1 if target.startswith("keeper") else chance.choice((1, 1, 2, 3))
         storm.strike(target, nth, again=chance.random() < 0.2)
-        if sum(storm.kills.values()) >= kills:
+        found = sum(storm.kills.values())
+        print(f"{found} of {kills}, {sum(map(len, storm.faults.values()))} faults", flush=True)
+        if found >= kills:
             break
     print(storm.table())
     assert storm.found == {}

@@ -172,11 +172,12 @@ class CrashStorm:
         found = (self._tried(kind) for kind in kinds)
         return [run for run in found if run is not None]
 
-    def _tried(self, begin: Callable[[coachman.Client], Watched]) -> Watched | None:
-        """What came of asking; None where the daemon died before it answered."""
+    def _tried(self, begin: Callable[[coachman.Client, str], Watched]) -> Watched | None:
+        """What came of asking; who got no answer asks again with the key, which is that run's."""
+        self._words += 1
         for _ in range(TRIES):
             with contextlib.suppress(coachman.CoachmanError), self._client() as client:
-                return begin(client)
+                return begin(client, f"word-{self._words}")
         return None
 
     @contextlib.contextmanager
@@ -186,28 +187,26 @@ class CrashStorm:
         with self.daemon.client() as client:
             yield client
 
-    def _word(self) -> str:
-        self._words += 1
-        return f"word-{self._words}"
+    def _bounded(self, client: coachman.Client, word: str) -> Watched:
+        # By the word, so that the key means the same prompt again.
+        return Watched(self._run(client, (*WORK, LONG)[self._words % 3], word), word, kept=False)
 
-    def _bounded(self, client: coachman.Client) -> Watched:
-        word = self._word()
-        prompt = self.chance.choice((*WORK, LONG)).format(word=word)
-        # Asked for again with its key, it is the same run.
-        return Watched(self._run(client, prompt, request_key=word), word, kept=False)
+    def _asking(self, client: coachman.Client, word: str) -> Watched:
+        return Watched(self._run(client, ASKS, word, permissions="ask"), word, kept=False)
 
-    def _asking(self, client: coachman.Client) -> Watched:
-        word = self._word()
-        run = self._run(client, ASKS.format(word=word), permissions="ask")
-        return Watched(run, word, kept=False)
+    def _keeping(self, client: coachman.Client, word: str) -> Watched:
+        run = self._run(client, WORK[self._words % 2], word, keep=True)
+        return Watched(run, word, kept=True, prompts={1: word})
 
-    def _keeping(self, client: coachman.Client) -> Watched:
-        word = self._word()
-        prompt = self.chance.choice(WORK).format(word=word)
-        return Watched(self._run(client, prompt, keep=True), word, True, prompts={1: word})
-
-    def _run(self, client: coachman.Client, prompt: str, **options: Any) -> str:
-        return str(client.run.start(prompt, dir=str(self.repo), agent="demo", **options)["run"])
+    def _run(self, client: coachman.Client, prompt: str, word: str, **options: Any) -> str:
+        told = client.run.start(
+            prompt.format(word=word),
+            dir=str(self.repo),
+            agent="demo",
+            request_key=word,
+            **options,
+        )
+        return str(told["run"])
 
     def _meddle(self, runs: list[Watched]) -> None:
         """Answer what is asked, steer what is kept; what is answered to us is a promise."""
@@ -231,7 +230,8 @@ class CrashStorm:
             if self.chance.random() < 0.2:
                 client.run.interrupt(run.run, keep_queue=True)
             elif len(run.prompts) < 4:
-                word = self._word()
+                self._words += 1
+                word = f"word-{self._words}"
                 told = client.run.prompt(run.run, WORK[0].format(word=word))
                 run.prompts[told["prompt"]] = word
 
