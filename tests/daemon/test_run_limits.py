@@ -252,3 +252,18 @@ def test_the_command_line_says_what_is_waited_for(daemon: DaemonProcess, repo: P
     assert "[waiting: limit; goes on at" in ran.stderr
     assert failed.returncode == 75
     assert result["resets_at"] > time.time() * 1000
+
+
+def test_waiting_for_a_prompts_turn_waits_for_the_limit_as_well(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """A turn that is gone on with is not over, whichever prompt it goes on with."""
+    live.until_parked(daemon, live.keep(daemon, repo, "say one", task="t1"))
+    whole = daemon.cli("prompt", "t1", "--wait", "limit 2\nsay two", cwd=repo)
+    begun = daemon.cli("prompt", "t1", "--wait", "say half\nlimit 3", cwd=repo)
+    shown = daemon.cli("show", "t1", cwd=repo)
+
+    assert (whole.returncode, begun.returncode) == (0, 0)
+    assert "two" in whole.stdout
+    assert "Go on with what you were asked to do" in begun.stdout
+    assert "ends (wall)" in shown.stdout

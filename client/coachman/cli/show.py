@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .options import Arguments
 
 PROMPT_LINES = 10
+# Parking is told with the turns.
+_SHOWN_ELSEWHERE = ("parked",)
 COMMAND = Command(
     "show [X]", "Show one run: by handle, id, task, or @ (the newest here).", operands=(0, 1)
 )
@@ -147,6 +149,11 @@ def _times(details: "RunDetails") -> "Iterator[tuple[str, str]]":
         yield "created", clock(created)
     if started:
         yield "started", clock(started)
+    for which, at_ms in (details.get("deadlines") or {}).items():
+        if not ended and which not in _SHOWN_ELSEWHERE:
+            yield f"ends ({visible(which)})", clock(at_ms)
+    if again := details.get("resumes_at"):
+        yield "goes on", clock(again)
     if ended:
         took = f" (after {spoken((ended - started) / 1000)})" if started else ""
         yield "ended", clock(ended) + took

@@ -20,6 +20,7 @@ _ENDS = {
     "max_tokens": "reached the model's token limit",
     "max_turn_requests": "reached the agent's limit of requests",
     "error": "failed",
+    "limited": "met its provider's limit",
 }
 
 
@@ -55,6 +56,9 @@ class Turn:
         kind, mine = event["type"], self.number is not None
         if kind == "turn.started" and event.get("prompt") == self.prompt:
             self.number = event["turn"]
+        elif mine and kind == "prompt.queued" and event["by"].get("resolver") == "retry":
+            # It failed for a while only: the turn that goes on with it is this one.
+            self.prompt, self.number, self.stop_reason = event["prompt"], None, None
         elif kind == "prompt.dropped" and event.get("prompt") == self.prompt:
             self.dropped = True
         elif mine and kind == "turn.ended" and event.get("turn") == self.number:
