@@ -153,6 +153,40 @@ async def test_held_output_waits_in_its_pipe(attempt: Attempt) -> None:
         assert (await peer.event("exit"))["stdout_bytes"] == 1_000_000
 
 
+async def test_a_hold_ends_with_the_connection_that_asked_for_it(attempt: Attempt) -> None:
+    """An agent does not wait for a daemon that never comes back, nor for one that was evicted."""
+    await attempt.python(FILL_THE_PIPE, **with_scratch(attempt))
+    async with Peer(attempt) as first:
+        await first.attach(1)
+        await first.ask("hold")
+        async with Peer(attempt) as second:
+            assert (await second.attach(2))["held"] is False
+            await second.ask("hold")
+            await second.ask("write", b"\n", offset=0)
+            await until((attempt.directory / "scratch" / "full").exists)
+    record = await attempt.exit()
+    assert record["stdout_bytes"] == 1_000_000
+
+
+async def test_more_output_than_may_be_stored_ends_the_agent(attempt: Attempt) -> None:
+    """Both outputs count; what is stored by then has no hole, and the record says why."""
+    script = "trap '' TERM; yes 0123456789 >&2 & yes 0123456789"
+    await attempt.shell(script, output_limit_bytes=1 << 20, term_grace_s=0.2)
+    record = await attempt.exit()
+    sizes = record["stdout_bytes"] + record["stderr_bytes"]
+    assert record["ended_by"] == "output_limit"
+    assert 1 << 20 <= sizes < (1 << 20) + 2 * 65536
+    assert sizes == len(attempt.stream("stdout")) + len(attempt.stream("stderr"))
+
+
+async def test_the_last_words_of_an_agent_that_said_too_much_are_named_as_well(
+    attempt: Attempt,
+) -> None:
+    """One that ends by itself behind its limit was cut all the same."""
+    await attempt.shell("printf 0123456789", output_limit_bytes=5)
+    assert (await attempt.exit())["ended_by"] == "output_limit"
+
+
 async def test_a_full_disk_loses_nothing(attempt: Attempt) -> None:
     """A refused write is announced, kept, and carried out after the release."""
     content = "import sys; sys.stdin.read(1); sys.stdout.write('0123456789' * 50000)"
