@@ -70,7 +70,7 @@ class Recorder(threading.Thread):
 class Stage:
     """The daemon, a repository, and what was started."""
 
-    def __init__(self, root: Path, places: int = 8) -> None:
+    def __init__(self, root: Path, places: int = 8, more: str = "") -> None:
         self.root = root
         self.bin = root / "bin"
         self.bin.mkdir()
@@ -80,7 +80,7 @@ class Stage:
         self.daemon.env["PATH"] = f"{self.bin}:{self.daemon.env['PATH']}"
         config = self.daemon.home / ".config" / "coachman" / "config.toml"
         config.parent.mkdir(parents=True)
-        config.write_text(CONFIGURATION.format(places=places))
+        config.write_text(CONFIGURATION.format(places=places) + more)
         self.started = 0
         self.repo = make_repository(root / "repo")
         shutil.copy(PROGRAM, self.repo / "hostile.py")
@@ -123,9 +123,9 @@ class Stage:
 
 
 @contextmanager
-def staged(root: Path, places: int = 8) -> Iterator[Stage]:
-    """A stage whose daemon runs."""
-    stage = Stage(root, places)
+def staged(root: Path, places: int = 8, more: str = "") -> Iterator[Stage]:
+    """A stage whose daemon runs; ``more`` stands in its configuration."""
+    stage = Stage(root, places, more)
     stage.daemon.start()
     try:
         yield stage
