@@ -9,6 +9,7 @@ import pytest
 import live_runs as live
 import recovery_state as at
 from agents_model import ModelServer
+from agents_parts import PARTS
 from daemon_process import DaemonProcess
 
 pytestmark = pytest.mark.real_agent
@@ -71,3 +72,31 @@ def test_a_limit_is_waited_for_in_the_same_session(
     totals = model.totals()
     assert result["usage"].items() >= totals.items()
     at.check_journal(daemon.events(run))
+
+
+@pytest.mark.parametrize(
+    ("agent", "members"),
+    [("pi", {}), ("claude", {}), ("codex", {"permissions": "ask"})],
+    ids=["pi", "claude", "codex"],
+)
+def test_a_budget_ends_a_long_run(
+    daemon: DaemonProcess, repo: Path, model: ModelServer, agent: str, members: dict[str, Any]
+) -> None:
+    """In the middle of its turn, soon after the request that was one too many."""
+    for name, text in PARTS["pi"].files(model).items():
+        (daemon.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (daemon.home / name).write_text(text)
+    budget = {"limits": {"tokens": 2000}, "env": LENT.get(agent, {})}
+    prompt = "\n".join(["RUN sleep 0.2"] * 40)
+    run = at.start(daemon, repo, prompt, agent=agent, **budget, **members)
+    if members:
+        with daemon.client() as client:
+            while client.run.wait([run], until="attention", timeout_s=30)["met"] == "attention":
+                [asked] = client.permission.list(run, pending=True)["permissions"]
+                client.permission.answer(asked["request"], run=run, kind="allow")
+    result = at.result(daemon, run)
+    [told] = live.of_type(daemon, run, "budget.exceeded")
+
+    assert (result["outcome"], result["stop_reason"]) == ("over_budget", "over_budget")
+    assert (told["limit"], told["used"] > 2000) == (2000, True)
+    assert len(model.requests) <= 6

@@ -21,7 +21,7 @@ Model = Mapping[str, Any]
 
 def turn(state: State, result: Mapping[str, Any], resumed: bool) -> list[Action]:
     """The run's usage with what ``result`` adds to it; nothing where it adds nothing."""
-    models = _models(result.get(NEW))
+    models, state.turn_counters = _models(result.get(NEW)), {}
     if models is None:
         used = [_of_usage(result.get("usage"))]
         state.cost_usd = None if resumed else dollars(result.get("total_cost_usd"))
@@ -33,6 +33,18 @@ def turn(state: State, result: Mapping[str, Any], resumed: bool) -> list[Action]
     state.counters = reduce(added, used, state.counters)
     provider = _provider(models or {}, state.model)
     return [Usage(dict(state.counters), state.cost_usd, state.model, provider)]
+
+
+def request(state: State, event: Mapping[str, Any]) -> list[Action]:
+    """The usage with the request that ``event`` ends; the turn's end tells it once more."""
+    if event.get("type") != "message_delta":
+        return []
+    used = _of_usage(event.get("usage"))
+    if not used["total"]:
+        return []
+    state.turn_counters = added(state.turn_counters, used)
+    counters = added(state.counters, state.turn_counters)
+    return [Usage(counters, None, state.model)]
 
 
 def _models(value: Any) -> dict[str, Model] | None:
