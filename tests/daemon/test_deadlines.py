@@ -1,5 +1,6 @@
 """The table of deadlines: what is due next, in which state."""
 
+import json
 from typing import Any
 
 import pytest
@@ -190,6 +191,7 @@ def test_tools_are_open_until_they_end_or_their_turn_does() -> None:
     run.say("tool.call_update", tool_call_id="a", status="in_progress")
     run.say("tool.call_update", tool_call_id="b", status="failed")
     assert run.view.open_tools == {"a"}
+    assert View.restore(json.loads(json.dumps(run.view.snapshot()))).open_tools == {"a"}
     run.say("turn.ended", turn=1, stop_reason="cancelled")
     assert run.view.open_tools == set()
 

@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from coachmand.journal.damage import DamagedError
 from coachmand.journal.lines import decode
 from coachmand.journal.log import Journal, read_file
 from coachmand.runs.keepers import read_exit, read_state
-from coachmand.runs.replay import Checkpoint, fold
+from coachmand.runs.replay import CHECKPOINT_FORMAT, Checkpoint, fold
 from coachmand.runs.tasks import TaskStore
 from daemon_process import DaemonProcess
 
@@ -147,6 +148,19 @@ def test_a_checkpoint_that_is_not_what_was_written_is_none(
     for data in [*flipped(whole), *(whole[:end] for end in range(0, len(whole), 997))]:
         path.write_bytes(data)
         assert Checkpoint.read(path, size) is None
+
+
+def test_a_checkpoint_of_another_version_is_none(
+    daemon: DaemonProcess, ended: str, tmp_path: Path
+) -> None:
+    """A conversation may remember other things by now: it is replayed instead."""
+    data, _, _ = (daemon.root / "checkpoint").read_bytes().rpartition(b"\n")
+    path = tmp_path / "checkpoint.json"
+    other = data.replace(f'"format":{CHECKPOINT_FORMAT}'.encode(), b'"format":1', 1)
+    path.write_bytes(other + b"\n" + sha256(other).hexdigest().encode())
+
+    assert other != data
+    assert Checkpoint.read(path, 1 << 40) is None
 
 
 @pytest.mark.parametrize("name", KEEPER_FILES)

@@ -11,7 +11,6 @@ from attrs import define, field
 from coachman_adapters.conversation import Ending
 
 from .. import durable
-from ..evidence.rundir import FORMAT
 from ..journal.damage import DamagedError
 from ..journal.lines import Line, decode
 from .dialogue import Dialogue, Input, Output, ReplayDivergedError
@@ -19,6 +18,8 @@ from .view import View
 
 CHUNK_BYTES = 64 * 1024
 CHECKPOINT_EVERY_BYTES = 4 * 1024 * 1024
+# Raised whenever a conversation remembers something else: what was saved before is replayed.
+CHECKPOINT_FORMAT = 2
 # At a turn's end less is worth one; what is replayed in milliseconds is not.
 CHECKPOINT_TURN_BYTES = 256 * 1024
 
@@ -78,7 +79,7 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Save it. Blocks."""
         record = {
-            "format": FORMAT,
+            "format": CHECKPOINT_FORMAT,
             "seq": self.seq,
             "journal_offset": self.journal_offset,
             "view": self.view,
@@ -101,7 +102,7 @@ class Checkpoint:
         if digest != _digest(data):
             return None
         record = msgspec.json.decode(data)
-        if record["format"] != FORMAT or record["journal_offset"] > journal_size:
+        if record["format"] != CHECKPOINT_FORMAT or record["journal_offset"] > journal_size:
             return None
         members: Mapping[str, Any] = {k: record[k] for k in cls.__annotations__}
         return cls(**members)

@@ -22,7 +22,10 @@ Event = Mapping[str, Any]
 
 @define
 class View:
-    """A run as its journal tells it. All members are JSON values, so a view can be checkpointed."""
+    """A run as its journal tells it.
+
+    All members are JSON values (or sets of strings), so that a view can be checkpointed.
+    """
 
     state: str = "queued"
     reason: str | None = None
@@ -154,4 +157,4 @@ class View:
         return view
 
 
-_CONVERTER = cattrs.Converter()
+_CONVERTER = cattrs.Converter(unstruct_collection_overrides={set: sorted})
