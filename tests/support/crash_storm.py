@@ -44,13 +44,19 @@ class Watched:
     seen: dict[int, dict[str, Any]] = field(factory=dict)
     answers: dict[str, str] = field(factory=dict)
     prompts: dict[int, str] = field(factory=dict)
+    words: set[str] = field(factory=set)
 
     def watch(self, path: str) -> None:
         """Read every event as it comes, over every death of the daemon."""
-        stream = coachman.events.EventStream(path, self.run, reconnect_s=ENDS_WITHIN_S)
-        with contextlib.suppress(coachman.CoachmanError), stream:
-            for event in stream:
-                self.seen[event["seq"]] = event
+        ends = time.monotonic() + ENDS_WITHIN_S
+        while time.monotonic() < ends:
+            with contextlib.suppress(coachman.CoachmanError):
+                stream = coachman.events.EventStream(path, self.run, reconnect_s=ENDS_WITHIN_S)
+                with stream:
+                    for event in stream:
+                        self.seen[event["seq"]] = event
+                return
+            time.sleep(0.1)  # nobody listened yet
 
 
 @define
@@ -90,6 +96,7 @@ class CrashStorm:
             self._meddle(runs)
             if not self._living(runs) and self._alive():
                 break
+        self._has_struck(point)
         if again:
             self._die("daemon")
         self._settle(runs)
@@ -108,6 +115,9 @@ class CrashStorm:
         env.pop(failpoints.VARIABLE, None)
         if point is not None:
             env |= {failpoints.VARIABLE: point, failpoints.LOG_VARIABLE: str(self._log)}
+        if self.daemon.process is not None:
+            # Dead already, as a rule: it is waited for.
+            self.daemon.kill()
         try:
             self.daemon.start()
         except AssertionError:
@@ -232,6 +242,8 @@ class CrashStorm:
             elif len(run.prompts) < 4:
                 self._words += 1
                 word = f"word-{self._words}"
+                # Not answered, it may have been taken all the same.
+                run.words.add(word)
                 told = client.run.prompt(run.run, WORK[0].format(word=word))
                 run.prompts[told["prompt"]] = word
 
@@ -299,9 +311,8 @@ class CrashStorm:
         """Whether a success has all that makes one: an end of the turn, and its last words."""
         ended = [event for event in events if event["type"] == "turn.ended"]
         exits = (at.directory(self.daemon, run.run) / "attempts").glob("*/exit.json")
-        words = set(run.prompts.values()) | {run.word}
         well = bool(ended) and ended[-1]["stop_reason"] == "end_turn"
-        return well and any(exits) and result["final_message"] in words
+        return well and any(exits) and result["final_message"] in run.words | {run.word}
 
     def table(self) -> str:
         """What was killed, how runs ended, and what must not be."""
