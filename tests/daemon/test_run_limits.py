@@ -267,3 +267,17 @@ def test_waiting_for_a_prompts_turn_waits_for_the_limit_as_well(
     assert "two" in whole.stdout
     assert "Go on with what you were asked to do" in begun.stdout
     assert "ends (wall)" in shown.stdout
+
+
+def test_a_draining_daemon_does_not_stay_for_a_limit(daemon: DaemonProcess, repo: Path) -> None:
+    """Nobody is in a turn; the next daemon waits for what is left of it."""
+    run = at.start(daemon, repo, "limit 8\nsay done")
+    until_waiting(daemon, run)
+    at.until_event(daemon, run, lambda e: e["type"] == "attempt.ended")
+    with daemon.client() as client:
+        client.daemon.shutdown("drain")
+    assert daemon.process is not None
+    daemon.process.wait(6)
+    daemon.start()
+
+    assert at.result(daemon, run)["outcome"] == "succeeded"

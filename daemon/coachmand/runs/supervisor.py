@@ -139,9 +139,13 @@ class Supervisor:
                 await reply.wait()
 
     def _has_turns(self) -> bool:
-        """Whether any run is in a turn, or has one to come: a parked one goes on in its keeper."""
+        """Whether any run is in a turn, or has one to come: a parked one goes on in its keeper.
+
+        One that waits for its next attempt has nobody in a turn, and the next daemon waits as well.
+        """
         views = [run.view for run in self.runs.values()]
-        return any(view.state != "parked" or view.queue for view in views)
+        waiting = [view for view in views if not (view.goes_on and view.attempt_over)]
+        return any(view.state != "parked" or view.queue for view in waiting)
 
     # --- finding again ---
 
