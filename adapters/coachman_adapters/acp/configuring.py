@@ -7,8 +7,9 @@ from coachman_adapters.acp import messages, options
 from coachman_adapters.acp.calls import Refused, call, raise_error
 from coachman_adapters.acp.frames import Response
 from coachman_adapters.acp.quirks import Quirks
-from coachman_adapters.acp.state import CONFIGURING, READY, State
+from coachman_adapters.acp.state import CONFIGURING, State
 from coachman_adapters.conversation import Action, AgentRequest, SetTimer
+from coachman_adapters.turn_state import READY
 
 
 def begin(state: State, request: AgentRequest, quirks: Quirks) -> list[Action]:

@@ -7,7 +7,6 @@ Frames are handled strictly in the order they arrived. Nothing here knows the ti
 timers are asked for by name, "initialize", "session", "replay" and "settle".
 """
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,26 +25,22 @@ from coachman_adapters.acp.asks import Asks
 from coachman_adapters.acp.calls import Refused, call, reported
 from coachman_adapters.acp.frames import Notification, Request, Response
 from coachman_adapters.acp.quirks import Quirks
-from coachman_adapters.acp.state import FAILED, READY, REPLAYING, State
+from coachman_adapters.acp.state import REPLAYING, State
 from coachman_adapters.acp.tools import Tools
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
-    Answer,
-    CloseStdin,
     Ending,
     Event,
-    Intent,
-    Prompt,
     SetTimer,
     Span,
     TurnEnded,
     Write,
 )
-from coachman_adapters.endings import exited
 from coachman_adapters.events import NOTICE, OWN_STOP_REASONS, STOP_REASONS
-from coachman_adapters.lines import Line, LineDecoder
-from coachman_adapters.noises import Noises
+from coachman_adapters.lines import Line
+from coachman_adapters.turn_conversation import TurnConversation
+from coachman_adapters.turn_state import READY
 
 Step = Callable[[State, AgentRequest, Quirks, Response], list[Action]]
 _STEPS: Mapping[str, Step] = {
@@ -59,18 +54,16 @@ _STEPS: Mapping[str, Step] = {
     messages.SET_MODEL: configuring.configured,
 }
 HINT_CHARS = 500
-HANDSHAKE_TIMERS = ("initialize", "session")
-_OVER = {"message": "the run takes no more prompts", "code": "closed"}
 
 
-class AcpConversation:
+class AcpConversation(TurnConversation[State, Asks]):
     """One attempt's dialogue with an ACP agent over stdio."""
 
+    TIMERS = ("initialize", "session")
+
     def __init__(self, request: AgentRequest, quirks: Quirks) -> None:
-        self._request = request
         self._quirks = quirks
-        self._decoder = LineDecoder()
-        self._adopt(State())
+        super().__init__(request, State())
 
     def __repr__(self) -> str:
         state = self._state
@@ -82,18 +75,6 @@ class AcpConversation:
     def start(self) -> list[Action]:
         """Greet the agent."""
         return handshake.greet(self._state)
-
-    def receive(self, data: bytes) -> list[Action]:
-        """Handle the lines that ``data`` completes."""
-        return self._lines(self._decoder.feed(data))
-
-    def intend(self, intent: Intent) -> list[Action]:
-        """Take a prompt, an answer or a cancel."""
-        if isinstance(intent, Prompt):
-            return self._queue(intent.text)
-        if isinstance(intent, Answer):
-            return self._asks.answer(intent)
-        return self._cancel()
 
     def expire(self, timer: str) -> list[Action]:
         """A timer ran out."""
@@ -109,39 +90,16 @@ class AcpConversation:
 
     def finish(self, ending: Ending) -> list[Action]:
         """The agent is gone: settle what is open and read the epilogue."""
-        state = self._state
-        actions = self._lines(self._decoder.finish())
-        actions += [*self._noises.flush(), *self._asks.forget()]
-        if state.phase != FAILED:
-            state.phase = FAILED
-            state.failure = exited("agent", ending, "before its turn was over", state.hint)
-            actions += self._end_all()
+        actions = super().finish(ending)
         return actions + self._accounts.epilogue(ending.epilogue, self._request)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything this conversation remembers, as JSON values."""
-        return {"decoder": self._decoder.snapshot(), "state": self._state.snapshot()}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Become the conversation that ``snapshot`` was taken of."""
-        self._decoder.restore(snapshot["decoder"])
-        self._adopt(State(**copy.deepcopy(snapshot["state"])))
-
     def _adopt(self, state: State) -> None:
-        self._state = state
+        super()._adopt(state)
         self._tools = Tools(state.tools, self._quirks.title_is_name)
         self._asks = Asks(state, self._tools, self._quirks)
-        self._noises = Noises(state)
         self._accounts = Accounts(state, self._quirks)
 
     # --- frames ---------------------------------------------------------------------
-
-    def _lines(self, lines: list[Line]) -> list[Action]:
-        actions: list[Action] = []
-        for line in lines:
-            if line.data is None or line.data.strip():
-                actions += self._line(line)
-        return actions
 
     def _line(self, line: Line) -> list[Action]:
         frame = frames.decode(line.data) if line.data is not None else None
@@ -173,10 +131,8 @@ class AcpConversation:
             return [*refused.told, *self._fail(refused.error)]
 
     def _requested(self, request: Request, span: Span) -> list[Action]:
-        state = self._state
         if request.method == messages.REQUEST_PERMISSION:
-            refuse = state.cancelled or state.closing or state.phase == FAILED
-            return self._asks.request(request, span, refuse)
+            return self._asks.request(request, span)
         message = f"method not found: {request.method[:100]}"
         return [Write(frames.error(request.id, frames.METHOD_NOT_FOUND, message))]
 
@@ -191,20 +147,14 @@ class AcpConversation:
 
     # --- turns ----------------------------------------------------------------------
 
-    def _queue(self, text: str) -> list[Action]:
-        state = self._state
-        state.queue.append(text)
-        over = state.phase == FAILED or state.closing
-        return self._end_all() if over else self._prompt()
+    @property
+    def _is_prompted(self) -> bool:
+        return self._state.prompt is not None
 
-    def _prompt(self) -> list[Action]:
-        """Send the next prompt, one at a time: what agents do with two differs wildly."""
+    def _send(self, text: str) -> list[Action]:
         state = self._state
-        if state.phase != READY or state.prompt is not None or not state.queue:
-            return []
         state.prompt, state.prompts_sent = state.next_id, state.prompts_sent + 1
-        params = messages.prompt(str(state.session), state.queue.pop(0))
-        return [call(state, messages.SESSION_PROMPT, params)]
+        return [call(state, messages.SESSION_PROMPT, messages.prompt(str(state.session), text))]
 
     def _prompted(self, response: Response) -> list[Action]:
         state = self._state
@@ -217,54 +167,17 @@ class AcpConversation:
         told = self._accounts.turn(result, self._request)
         return [*notices, *told, *self._turn_over(trouble.outcome(state, ended))]
 
-    def _turn_over(self, ended: TurnEnded) -> list[Action]:
-        state = self._state
-        actions = self._asks.settle()
-        if ended.stop_reason == "cancelled":
-            actions += self._tools.close("cancelled")
-        state.prompt, state.cancelled = None, False
-        actions.append(ended)
-        if self._request.keep:
-            return actions + self._prompt()
-        state.closing = True
-        if self._quirks.settle_s:
-            return [*actions, SetTimer("settle", self._quirks.settle_s)]
-        return actions + self._close()
+    def _interrupt(self) -> list[Action]:
+        params = messages.cancel(str(self._state.session))
+        cancel = Write(frames.notification(messages.SESSION_CANCEL, params))
+        return [cancel, *self._asks.refuse()]
 
-    def _cancel(self) -> list[Action]:
-        state = self._state
-        if state.prompt is not None and not state.cancelled:
-            state.cancelled = True
-            params = messages.cancel(str(state.session))
-            cancel = Write(frames.notification(messages.SESSION_CANCEL, params))
-            return [cancel, *self._asks.refuse()]
-        if state.prompt is None and state.queue:
-            # The agent never heard of this turn, so there is nothing to confirm.
-            state.queue.pop(0)
-            return self._turn_over(TurnEnded("cancelled"))
-        return self._asks.refuse()
+    def _forget_turn(self) -> None:
+        self._state.prompt = None
 
-    def _close(self) -> list[Action]:
-        if self._state.stdin_closed:
-            return []
-        self._state.stdin_closed = True
-        return [CloseStdin()]
-
-    def _fail(self, error: dict[str, Any]) -> list[Action]:
-        """The session cannot be had: say so for each prompt, let the agent go."""
-        state = self._state
-        state.phase, state.failure = FAILED, error
-        state.requests.clear()
-        timers: list[Action] = [SetTimer(name, None) for name in HANDSHAKE_TIMERS]
-        return [*timers, *self._asks.settle(), *self._end_all(), *self._close()]
-
-    def _end_all(self) -> list[Action]:
-        """End the running prompt and those that wait with the failure."""
-        state = self._state
-        turns = len(state.queue) + (state.prompt is not None)
-        state.prompt = None
-        state.queue.clear()
-        return [failing.failed(state.failure or _OVER) for _ in range(turns)]
+    def _leave(self) -> list[Action]:
+        settle_s = self._quirks.settle_s
+        return [SetTimer("settle", settle_s)] if settle_s else self._close()
 
     # --- updates --------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
 """Permission requests: what the agent asks, and the form of each answer."""
 
 from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Any
 
 from coachman_adapters import texts
 from coachman_adapters.acp import messages
-from coachman_adapters.conversation import Ask, Option
+from coachman_adapters.conversation import Option
 from coachman_adapters.events import OPTION_KINDS
 
 QUESTION_CHARS = 300
@@ -24,15 +25,15 @@ _VERBS = {
 }
 
 
-def ask(request: str, tool: Mapping[str, Any], params: Mapping[str, Any]) -> Ask:
-    """The question of one request. Options of unknown kinds cannot be chosen."""
+def options(params: Mapping[str, Any]) -> tuple[Option, ...]:
+    """What can be chosen. Options of unknown kinds cannot."""
     given = params.get("options")
-    options = tuple(
+    offered = (
         Option(option["optionId"], option["kind"], _name(option))
         for option in (given if isinstance(given, list) else ())
         if _is_option(option)
     )
-    return Ask(request, tool, question(tool), options[:MAX_OPTIONS])
+    return tuple(islice(offered, MAX_OPTIONS))
 
 
 def _name(option: Mapping[str, Any]) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from coachman_adapters import texts
-from coachman_adapters.acp.permissions import MAX_OPEN, question
-from coachman_adapters.acp.tools import Tools
+from coachman_adapters.acp.permissions import question
+from coachman_adapters.asks import OpenAsks
 from coachman_adapters.claude import frames, questions
 from coachman_adapters.claude.state import State
 from coachman_adapters.claude.tools import described
-from coachman_adapters.conversation import Action, Answer, Ask, Option, Span, Withdraw
+from coachman_adapters.conversation import Action, Answer, Ask, Option, Span
 
 ALLOW = Option("allow", "allow_once", "Allow once")
 DENY = Option("deny", "reject_once", "Deny")
@@ -20,12 +20,8 @@ CANCELLED = "Nobody answered this request: it was cancelled."
 NAME_CHARS = 200
 
 
-class Asks:
+class Asks(OpenAsks[State]):
     """The unanswered questions in ``state``."""
-
-    def __init__(self, state: State, tools: Tools) -> None:
-        self._state = state
-        self._tools = tools
 
     def request(self, number: str, request: Mapping[str, Any], span: Span) -> list[Action]:
         """Ask, after telling the tool call if it is new; refuse once nobody can answer."""
@@ -34,43 +30,29 @@ class Asks:
         told, tool = self._tools.asked(
             described(request.get("tool_use_id"), request.get("tool_name"), given), span
         )
-        state = self._state
-        nobody = state.cancelled or state.closing or not state.running
-        if nobody or len(state.asks) >= MAX_OPEN:
-            return [*told, frames.answer(number, _denied(CANCELLED))]
-        state.asked += 1
-        key = f"p{state.asked}"
+        asked: dict[str, Any] = {"id": number}
+        if self._is_refused() or not self._state.running:
+            return [*told, self._refusal(asked)]
         always = _for_session(request.get("permission_suggestions"))
         # What was shortened on its way here must not be what the tool does: the CLI takes an
         # empty input for its own.
         kept = {} if span.cut and request.get("tool_name") != questions.TOOL else given
-        state.asks[key] = {"id": number, "input": kept, "always": always}
-        state.asks[key] |= {"call": request.get("tool_use_id"), "tool": request.get("tool_name")}
+        asked |= {"call": request.get("tool_use_id"), "tool": request.get("tool_name")}
+        key = self._open({**asked, "input": kept, "always": always})
         return [*told, _ask(key, tool, request.get("tool_name"), given, always)]
 
-    def answer(self, answer: Answer) -> list[Action]:
-        """Tell the decision; a question that is no longer open is left alone."""
-        asked = self._state.asks.pop(answer.request, None)
-        if asked is None:
-            return []
+    def settle(self) -> list[Action]:
+        """The CLI waits for none once its turn is over."""
+        return self.forget()
+
+    def _refusal(self, asked: Mapping[str, Any]) -> Action:
+        return frames.answer(asked["id"], _denied(CANCELLED))
+
+    def _answered(self, asked: Mapping[str, Any], answer: Answer) -> list[Action]:
         decision = _decision(asked, answer)
         write = frames.answer(asked["id"], decision)
         allowed = decision["behavior"] == "allow" and texts.is_id(asked["call"])
         return [write, *(self._tools.begin(asked["call"]) if allowed else [])]
-
-    def take_back(self, number: Any) -> list[Action]:
-        """The CLI needs no answer any more."""
-        for key, asked in self._state.asks.items():
-            if asked["id"] == number:
-                del self._state.asks[key]
-                return [Withdraw(key)]
-        return []
-
-    def forget(self) -> list[Action]:
-        """The turn or the CLI is over; nobody waits any more."""
-        withdrawn: list[Action] = [Withdraw(key) for key in self._state.asks]
-        self._state.asks.clear()
-        return withdrawn
 
 
 def _ask(

@@ -7,47 +7,33 @@ Both sides write one JSON object a line. Control requests go both ways and are a
 prompt's end is its ``result`` line. The session has no name before the first prompt.
 """
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters import failing, jsonlines, texts
-from coachman_adapters.acp.tools import Tools
+from coachman_adapters import jsonlines, texts
 from coachman_adapters.claude import accounts, frames, handshake, notices, results, told
 from coachman_adapters.claude.asks import Asks
-from coachman_adapters.claude.state import FAILED, READY, State
-from coachman_adapters.conversation import (
-    Action,
-    AgentRequest,
-    Answer,
-    CloseStdin,
-    Ending,
-    Intent,
-    Prompt,
-    SetTimer,
-    Span,
-    TurnEnded,
-)
-from coachman_adapters.endings import exited
-from coachman_adapters.lines import Line, LineDecoder
-from coachman_adapters.noises import Noises
+from coachman_adapters.claude.state import State
+from coachman_adapters.conversation import Action, AgentRequest, Span
+from coachman_adapters.lines import Line
+from coachman_adapters.turn_conversation import TurnConversation
+from coachman_adapters.turn_state import FAILED, READY
 
 # What may come and says nothing that anybody needs.
 _QUIET = frozenset({"keep_alive", "prompt_suggestion", "tool_use_summary", "auth_status"})
-_OVER = {"message": "the run takes no more prompts", "code": "closed"}
 _SILENT = {
     "message": f"the agent did not answer within {handshake.INITIALIZE_S:.0f} s",
     "code": "agent_silent",
 }
 
 
-class ClaudeConversation:
+class ClaudeConversation(TurnConversation[State, Asks]):
     """One attempt's dialogue with Claude Code over stdio."""
 
+    TIMERS = ("initialize",)
+
     def __init__(self, request: AgentRequest) -> None:
-        self._request = request
-        self._decoder = LineDecoder()
-        self._adopt(State())
+        super().__init__(request, State())
 
     def __repr__(self) -> str:
         state = self._state
@@ -60,55 +46,15 @@ class ClaudeConversation:
         """Greet the agent."""
         return handshake.begin(self._state, self._request)
 
-    def receive(self, data: bytes) -> list[Action]:
-        """Handle the lines that ``data`` completes."""
-        return self._lines(self._decoder.feed(data))
-
-    def intend(self, intent: Intent) -> list[Action]:
-        """Take a prompt, an answer or a cancel."""
-        if isinstance(intent, Prompt):
-            return self._queue(intent.text)
-        if isinstance(intent, Answer):
-            return self._asks.answer(intent)
-        return self._cancel()
-
     def expire(self, timer: str) -> list[Action]:
         """The agent was silent for too long."""
         return [] if self._state.phase in (READY, FAILED) else self._fail(dict(_SILENT))
 
-    def finish(self, ending: Ending) -> list[Action]:
-        """The agent is gone: settle what is open."""
-        state = self._state
-        actions = self._lines(self._decoder.finish())
-        actions += [*self._noises.flush(), *self._asks.forget()]
-        if state.phase != FAILED:
-            state.phase = FAILED
-            state.failure = exited("agent", ending, "before its turn was over")
-        return actions + self._end_all()
-
-    def snapshot(self) -> dict[str, Any]:
-        """Everything this conversation remembers, as JSON values."""
-        return {"decoder": self._decoder.snapshot(), "state": self._state.snapshot()}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Become the conversation that ``snapshot`` was taken of."""
-        self._decoder.restore(snapshot["decoder"])
-        self._adopt(State(**copy.deepcopy(snapshot["state"])))
-
     def _adopt(self, state: State) -> None:
-        self._state = state
-        self._tools = Tools(state.tools)
+        super()._adopt(state)
         self._asks = Asks(state, self._tools)
-        self._noises = Noises(state)
 
     # --- lines ----------------------------------------------------------------------
-
-    def _lines(self, lines: list[Line]) -> list[Action]:
-        actions: list[Action] = []
-        for line in lines:
-            if line.data is None or line.data.strip():
-                actions += self._line(line)
-        return actions
 
     def _line(self, line: Line) -> list[Action]:
         frame = jsonlines.decode(line.data) if line.data is not None else None
@@ -181,19 +127,21 @@ class ClaudeConversation:
 
     # --- turns ----------------------------------------------------------------------
 
-    def _queue(self, text: str) -> list[Action]:
-        state = self._state
-        state.queue.append(text)
-        over = state.phase == FAILED or state.closing
-        return self._end_all() if over else self._prompt()
+    @property
+    def _is_prompted(self) -> bool:
+        return self._state.running
 
-    def _prompt(self) -> list[Action]:
-        """Send the next prompt, one at a time: each has a result of its own then."""
-        state = self._state
-        if state.phase != READY or state.running or not state.queue:
-            return []
-        state.running, state.api_error = True, None
-        return [frames.prompt(state.queue.pop(0))]
+    def _send(self, text: str) -> list[Action]:
+        self._state.running, self._state.api_error = True, None
+        return [frames.prompt(text)]
+
+    def _interrupt(self) -> list[Action]:
+        # The CLI withdraws its questions itself.
+        self._state.asks.clear()
+        return [frames.control(self._state, frames.INTERRUPT)]
+
+    def _forget_turn(self) -> None:
+        self._state.running = False
 
     def _result(self, result: Mapping[str, Any], span: Span) -> list[Action]:
         state = self._state
@@ -210,49 +158,3 @@ class ClaudeConversation:
         if not state.running or not results.is_prompted(result):
             return used
         return [*used, *self._turn_over(results.ended(result, state))]
-
-    def _turn_over(self, ended: TurnEnded) -> list[Action]:
-        state = self._state
-        actions = self._asks.forget()
-        if ended.stop_reason == "cancelled":
-            actions += self._tools.close("cancelled")
-        state.running, state.cancelled = False, False
-        actions.append(ended)
-        if self._request.keep:
-            return actions + self._prompt()
-        state.closing = True
-        return actions + self._close()
-
-    def _cancel(self) -> list[Action]:
-        state = self._state
-        if state.running and not state.cancelled:
-            state.cancelled = True
-            # It withdraws its questions itself.
-            state.asks.clear()
-            return [frames.control(state, frames.INTERRUPT)]
-        if not state.running and state.queue:
-            # The agent never heard of this turn, so there is nothing to confirm.
-            state.queue.pop(0)
-            return self._turn_over(TurnEnded("cancelled"))
-        return []
-
-    def _close(self) -> list[Action]:
-        if self._state.stdin_closed:
-            return []
-        self._state.stdin_closed = True
-        return [CloseStdin()]
-
-    def _fail(self, error: dict[str, Any]) -> list[Action]:
-        """The session cannot be had: say so for each prompt, let the agent go."""
-        state = self._state
-        state.phase, state.failure = FAILED, error
-        state.requests.clear()
-        return [SetTimer("initialize", None), *self._end_all(), *self._close()]
-
-    def _end_all(self) -> list[Action]:
-        """End the running prompt and those that wait with the failure."""
-        state = self._state
-        turns = len(state.queue) + state.running
-        state.running = False
-        state.queue.clear()
-        return [failing.failed(state.failure or _OVER) for _ in range(turns)]

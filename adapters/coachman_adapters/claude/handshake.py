@@ -6,7 +6,7 @@ from typing import Any
 
 from coachman_adapters import events, texts
 from coachman_adapters.claude import frames
-from coachman_adapters.claude.state import FAILED, INITIALIZING, READY, State
+from coachman_adapters.claude.state import INITIALIZING, State
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
@@ -16,6 +16,7 @@ from coachman_adapters.conversation import (
     SetTimer,
     Span,
 )
+from coachman_adapters.turn_state import FAILED, READY
 
 INITIALIZE_S = 60.0
 DESCRIPTION_CHARS = 120

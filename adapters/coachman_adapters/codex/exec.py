@@ -5,22 +5,18 @@ terminal records; without one the turn failed, whatever the exit status. A cance
 of its own: stdin is closed, then codex is signalled, and whatever end it takes confirms that.
 """
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import attrs
 from attrs import define, field
 
 from coachman_adapters import failing, jsonlines, texts
-from coachman_adapters.acp.tools import Tools
 from coachman_adapters.codex import failures, rollout, tokens
 from coachman_adapters.codex.items import Items, respelled
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
     Answer,
-    CloseStdin,
     Ending,
     Event,
     Intent,
@@ -33,35 +29,28 @@ from coachman_adapters.conversation import (
 )
 from coachman_adapters.endings import exited
 from coachman_adapters.events import UNKNOWN
-from coachman_adapters.lines import Line, LineDecoder
-from coachman_adapters.noises import Noises
+from coachman_adapters.line_conversation import LineConversation, LineState
+from coachman_adapters.lines import Line
 
 _OVER = {"message": "the run takes no more prompts", "code": "closed"}
 
 
 @define
-class State:
-    """Every member is JSON. ``open``: the prompt's turn is not over. ``hint``: the last error."""
+class State(LineState):
+    """``open``: the prompt's turn is not over. ``hint``: the last error."""
 
     session: str | None = None
     prompted: bool = False
     open: bool = False
-    cancelled: bool = False
-    stdin_closed: bool = False
     hint: str | None = None
-    tools: dict[str, dict[str, Any]] = field(factory=dict)
     told: dict[str, int] = field(factory=dict)
-    noise: int = 0
-    noise_held: dict[str, Any] | None = None
 
 
-class ExecConversation:
+class ExecConversation(LineConversation[State]):
     """One bounded run of codex."""
 
     def __init__(self, request: AgentRequest) -> None:
-        self._request = request
-        self._decoder = LineDecoder()
-        self._adopt(State())
+        super().__init__(request, State())
 
     def __repr__(self) -> str:
         return f"<ExecConversation {'running' if self._state.open else 'idle'}>"
@@ -71,10 +60,6 @@ class ExecConversation:
     def start(self) -> list[Action]:
         """codex speaks first, once it has its prompt."""
         return []
-
-    def receive(self, data: bytes) -> list[Action]:
-        """Handle the records that ``data`` completes."""
-        return self._lines(self._decoder.feed(data))
 
     def intend(self, intent: Intent) -> list[Action]:
         """Take the prompt, or a cancel. Nothing was asked that could be answered."""
@@ -96,37 +81,17 @@ class ExecConversation:
 
     def finish(self, ending: Ending) -> list[Action]:
         """codex is gone: a turn that it did not end has failed."""
-        actions = self._lines(self._decoder.finish())
-        actions += self._noises.flush()
+        actions = self._last_lines()
         if self._state.open:
             actions += self._end(failing.failed(self._died(ending)))
         usage = rollout.usage(ending.epilogue, tokens.baseline(self._request))
         return [*actions, *([usage] if usage else [])]
 
-    def snapshot(self) -> dict[str, Any]:
-        """Everything this conversation remembers, as JSON values."""
-        state = copy.deepcopy(attrs.asdict(self._state, recurse=False))
-        return {"decoder": self._decoder.snapshot(), "state": state}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Become the conversation that ``snapshot`` was taken of."""
-        self._decoder.restore(snapshot["decoder"])
-        self._adopt(State(**copy.deepcopy(snapshot["state"])))
-
     def _adopt(self, state: State) -> None:
-        self._state = state
-        self._tools = Tools(state.tools)
+        super()._adopt(state)
         self._items = Items(self._tools, state.told)
-        self._noises = Noises(state)
 
     # --- records --------------------------------------------------------------------
-
-    def _lines(self, lines: list[Line]) -> list[Action]:
-        actions: list[Action] = []
-        for line in lines:
-            if line.data is None or line.data.strip():
-                actions += self._line(line)
-        return actions
 
     def _line(self, line: Line) -> list[Action]:
         record = jsonlines.decode(line.data) if line.data is not None else None
@@ -187,12 +152,6 @@ class ExecConversation:
         if self._request.session is not None and self._state.session is None:
             error["message"] = f"cannot resume session {self._request.session}: {error['message']}"
         return error
-
-    def _close(self) -> list[Action]:
-        if self._state.stdin_closed:
-            return []
-        self._state.stdin_closed = True
-        return [CloseStdin()]
 
 
 _HANDLERS: Mapping[str, Callable[[ExecConversation, Mapping[str, Any], Span], Iterator[Action]]] = {

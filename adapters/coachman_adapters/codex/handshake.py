@@ -10,8 +10,9 @@ from typing import Any
 from coachman_adapters import texts
 from coachman_adapters.acp.frames import Response
 from coachman_adapters.codex import frames, messages
-from coachman_adapters.codex.state import OPENING, READY, State
+from coachman_adapters.codex.state import OPENING, State
 from coachman_adapters.conversation import Action, AgentRequest, SessionKnown, SetTimer, Write
+from coachman_adapters.turn_state import READY
 
 TIMER = "handshake"
 INITIALIZE_LIMIT_S = 60.0

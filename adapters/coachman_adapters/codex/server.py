@@ -7,47 +7,32 @@ A turn ends with ``turn/completed``. An interrupted one leaves its commands runn
 background; they are ended before its end is told. Timers: "handshake", "clean".
 """
 
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from coachman_adapters import failing, texts
 from coachman_adapters.acp.frames import Notification, Request, Response
-from coachman_adapters.acp.tools import Tools
 from coachman_adapters.codex import failures, frames, handshake, messages, tokens
 from coachman_adapters.codex.asks import Asks
 from coachman_adapters.codex.handshake import Refused
 from coachman_adapters.codex.items import Items
 from coachman_adapters.codex.notifications import Notifications
-from coachman_adapters.codex.state import FAILED, READY, State
-from coachman_adapters.conversation import (
-    Action,
-    AgentRequest,
-    Answer,
-    CloseStdin,
-    Ending,
-    Intent,
-    Prompt,
-    SetTimer,
-    Span,
-    TurnEnded,
-)
-from coachman_adapters.endings import exited
-from coachman_adapters.lines import Line, LineDecoder
-from coachman_adapters.noises import Noises
+from coachman_adapters.codex.state import State
+from coachman_adapters.conversation import Action, AgentRequest, SetTimer, Span, TurnEnded
+from coachman_adapters.lines import Line
+from coachman_adapters.turn_conversation import TurnConversation
 
 CLEAN_TIMER = "clean"
 CLEAN_LIMIT_S = 5.0
-_OVER = {"message": "the run takes no more prompts", "code": "closed"}
 
 
-class ServerConversation:
+class ServerConversation(TurnConversation[State, Asks]):
     """One attempt's dialogue with codex's app server."""
 
+    TIMERS = (handshake.TIMER,)
+
     def __init__(self, request: AgentRequest) -> None:
-        self._request = request
-        self._decoder = LineDecoder()
-        self._adopt(State(before=tokens.baseline(request)))
+        super().__init__(request, State(before=tokens.baseline(request)))
 
     def __repr__(self) -> str:
         state = self._state
@@ -60,64 +45,20 @@ class ServerConversation:
         """Greet codex."""
         return handshake.greet(self._state)
 
-    def receive(self, data: bytes) -> list[Action]:
-        """Handle the frames that ``data`` completes."""
-        return self._lines(self._decoder.feed(data))
-
-    def intend(self, intent: Intent) -> list[Action]:
-        """Take a prompt, an answer or a cancel."""
-        state = self._state
-        if isinstance(intent, Prompt):
-            state.queue.append(intent.text)
-            over = state.phase == FAILED or state.closing
-            return self._end_all() if over else self._prompt()
-        if isinstance(intent, Answer):
-            return self._asks.answer(intent)
-        return self._cancel()
-
     def expire(self, timer: str) -> list[Action]:
         """A timer ran out."""
         if timer == CLEAN_TIMER:
             return self._cleaned()
         refused = handshake.late(self._state)
-        return self._fail(refused) if refused else []
-
-    def finish(self, ending: Ending) -> list[Action]:
-        """codex is gone: settle what is open."""
-        state = self._state
-        actions = self._lines(self._decoder.finish())
-        actions += [*self._noises.flush(), *self._asks.forget()]
-        if state.phase != FAILED:
-            state.phase = FAILED
-            state.failure = exited("agent", ending, "before its turn was over", state.hint)
-            actions += self._end_all()
-        return actions
-
-    def snapshot(self) -> dict[str, Any]:
-        """Everything this conversation remembers, as JSON values."""
-        return {"decoder": self._decoder.snapshot(), "state": self._state.snapshot()}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Become the conversation that ``snapshot`` was taken of."""
-        self._decoder.restore(snapshot["decoder"])
-        self._adopt(State(**copy.deepcopy(snapshot["state"])))
+        return self._refused(refused) if refused else []
 
     def _adopt(self, state: State) -> None:
-        self._state = state
-        self._tools = Tools(state.tools)
+        super()._adopt(state)
         items = Items(self._tools, state.told)
         self._asks = Asks(state, self._tools)
         self._notifications = Notifications(state, self._request, items)
-        self._noises = Noises(state)
 
     # --- frames ---------------------------------------------------------------------
-
-    def _lines(self, lines: list[Line]) -> list[Action]:
-        actions: list[Action] = []
-        for line in lines:
-            if line.data is None or line.data.strip():
-                actions += self._line(line)
-        return actions
 
     def _line(self, line: Line) -> list[Action]:
         frame = frames.decode(line.data) if line.data is not None else None
@@ -126,9 +67,7 @@ class ServerConversation:
         if isinstance(frame, Response):
             return self._response(frame, line.span)
         if isinstance(frame, Request):
-            state = self._state
-            refuse = state.cancelled or state.closing or state.phase == FAILED
-            return self._asks.request(frame, line.span, refuse)
+            return self._asks.request(frame, line.span)
         return self._told(frame, line.span)
 
     def _response(self, response: Response, span: Span) -> list[Action]:
@@ -140,7 +79,7 @@ class ServerConversation:
         try:
             return step(self, response, span)
         except Refused as refused:
-            return self._fail(refused)
+            return self._refused(refused)
 
     def _initialized(self, response: Response, _span: Span) -> list[Action]:
         return handshake.initialized(self._state, self._request, response)
@@ -153,7 +92,7 @@ class ServerConversation:
         turn = _TURNS.get(notification.method)
         if turn is None:
             if notification.method == "serverRequest/resolved":
-                return self._asks.resolved(params.get("requestId"))
+                return self._asks.take_back(params.get("requestId"))
             return self._notifications.tell(notification.method, params, span)
         given = params.get("turn")
         told = given if isinstance(given, dict) else {}
@@ -161,13 +100,14 @@ class ServerConversation:
 
     # --- turns ----------------------------------------------------------------------
 
-    def _prompt(self) -> list[Action]:
-        """Send the next prompt; codex would add a second one to the turn that runs."""
+    @property
+    def _is_prompted(self) -> bool:
+        return self._state.prompted
+
+    def _send(self, text: str) -> list[Action]:
         state = self._state
-        if state.phase != READY or state.prompted or not state.queue:
-            return []
         state.prompted = True
-        params = messages.turn(str(state.session), state.queue.pop(0), self._request.effort)
+        params = messages.turn(str(state.session), text, self._request.effort)
         return [state.call(messages.TURN_START, params)]
 
     def _accepted(self, response: Response, span: Span) -> list[Action]:
@@ -176,7 +116,7 @@ class ServerConversation:
         if response.error is not None:
             error = texts.fit({**response.error}, span.size)
             cancelled = self._state.cancelled
-            return self._over(TurnEnded("cancelled") if cancelled else failing.failed(error))
+            return self._turn_over(TurnEnded("cancelled") if cancelled else failing.failed(error))
         result = response.result if isinstance(response.result, dict) else {}
         turn = result.get("turn")
         return self._know(turn if isinstance(turn, dict) else {})
@@ -195,7 +135,7 @@ class ServerConversation:
         if turn.get("id") != state.turn or state.turn is None or state.running:
             return []
         state.running = True
-        return self._interrupt() if state.cancelled else []
+        return [self._stop()] if state.cancelled else []
 
     def _completed(self, turn: Mapping[str, Any], span: Span) -> list[Action]:
         state = self._state
@@ -206,27 +146,19 @@ class ServerConversation:
         if status == "interrupted":
             return self._clean()
         if state.cancelled:
-            return self._over(TurnEnded("cancelled"))
+            return self._turn_over(TurnEnded("cancelled"))
         if status == "completed":
-            return self._over(TurnEnded("end_turn"))
+            return self._turn_over(TurnEnded("end_turn"))
         ended, notices = failures.turn_failed(turn.get("error"), span)
-        return [*notices, *self._over(ended)]
-
-    def _cancel(self) -> list[Action]:
-        state = self._state
-        if state.prompted and not state.cancelled:
-            state.cancelled = True
-            # It is refused until codex has begun with the turn.
-            return [*self._asks.refuse(), *(self._interrupt() if state.running else [])]
-        if not state.prompted and state.queue:
-            # codex never heard of this turn, so there is nothing to confirm.
-            state.queue.pop(0)
-            return self._over(TurnEnded("cancelled"))
-        return self._asks.refuse()
+        return [*notices, *self._turn_over(ended)]
 
     def _interrupt(self) -> list[Action]:
+        # It is refused until codex has begun with the turn.
+        return [*self._asks.refuse(), *([self._stop()] if self._state.running else [])]
+
+    def _stop(self) -> Action:
         params = messages.interrupt(str(self._state.session), str(self._state.turn))
-        return [self._state.call(messages.TURN_INTERRUPT, params)]
+        return self._state.call(messages.TURN_INTERRUPT, params)
 
     def _clean(self) -> list[Action]:
         """End what the interrupted turn left running, before its end is told."""
@@ -241,50 +173,25 @@ class ServerConversation:
         if not self._state.interrupted:
             return []
         self._state.interrupted = False
-        return self._over(TurnEnded("cancelled"))
+        return self._turn_over(TurnEnded("cancelled"))
 
-    def _over(self, ended: TurnEnded) -> list[Action]:
+    def _forget_turn(self) -> None:
         state = self._state
-        actions = self._asks.settle()
-        if ended.stop_reason == "cancelled":
-            actions += self._tools.close("cancelled")
-        state.prompted = state.cancelled = False
+        state.prompted = state.interrupted = False
         state.turn, state.running, state.hint = None, False, None
         state.told.clear()
         state.patches.clear()
-        actions.append(ended)
-        if self._request.keep:
-            return actions + self._prompt()
-        state.closing = True
-        return actions + self._close()
 
     # --- ends -----------------------------------------------------------------------
 
-    def _fail(self, refused: Refused) -> list[Action]:
-        """There is no thread: say so for each prompt, let codex go."""
-        state = self._state
-        state.phase, state.failure = FAILED, refused.error
-        state.requests.clear()
-        timer = SetTimer(handshake.TIMER, None)
-        return [timer, *refused.told, *self._asks.settle(), *self._end_all(), *self._close()]
+    def _refused(self, refused: Refused) -> list[Action]:
+        """There is no thread."""
+        return [*refused.told, *self._fail(refused.error)]
 
     def _end_all(self) -> list[Action]:
-        """End the running turn and the prompts that wait with the failure."""
-        state = self._state
-        turns = len(state.queue) + state.prompted
-        ended = [failing.failed(state.failure or _OVER) for _ in range(turns)]
-        if state.interrupted and state.cancelled:
-            ended[0] = TurnEnded("cancelled")
-        state.prompted = state.interrupted = False
-        state.turn = None
-        state.queue.clear()
-        return [*ended]
-
-    def _close(self) -> list[Action]:
-        if self._state.stdin_closed:
-            return []
-        self._state.stdin_closed = True
-        return [CloseStdin()]
+        confirmed = self._state.interrupted and self._state.cancelled
+        ended = super()._end_all()
+        return [TurnEnded("cancelled"), *ended[1:]] if confirmed else ended
 
 
 _STEPS: Mapping[str, Callable[[ServerConversation, Response, Span], list[Action]]] = {

@@ -18,7 +18,7 @@ def command(state: State, kind: str, **members: Any) -> Write:
     """Send a command and remember that its answer is due."""
     number = f"c{state.next_id}"
     state.next_id += 1
-    state.commands[number] = kind
+    state.requests[number] = kind
     return _write({"id": number, "type": kind, **members})
 
 

@@ -7,48 +7,32 @@ pi answers each command by its id and tells what it does in records between. A p
 only says that it was taken; the turn is over when pi has nothing more to do of its own accord.
 """
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
 from coachman_adapters import failing, jsonlines, texts
-from coachman_adapters.acp.tools import Tools
-from coachman_adapters.conversation import (
-    Action,
-    AgentRequest,
-    Answer,
-    CloseStdin,
-    Ending,
-    Event,
-    Intent,
-    Prompt,
-    SetTimer,
-    Span,
-    TurnEnded,
-)
-from coachman_adapters.endings import exited
+from coachman_adapters.conversation import Action, AgentRequest, Event, Span, TurnEnded
 from coachman_adapters.events import NOTICE
-from coachman_adapters.lines import Line, LineDecoder
-from coachman_adapters.noises import Noises
+from coachman_adapters.lines import Line
 from coachman_adapters.pi import commands, session
 from coachman_adapters.pi.accounts import Accounts
 from coachman_adapters.pi.dialogs import Dialogs
 from coachman_adapters.pi.session import Refused
-from coachman_adapters.pi.state import FAILED, OPENING, READY, State
+from coachman_adapters.pi.state import OPENING, State
 from coachman_adapters.pi.updates import Updates
+from coachman_adapters.turn_conversation import TurnConversation
 
 _STOPS = {"stop": "end_turn", "toolUse": "end_turn", "length": "max_tokens"}
-_OVER = {"message": "the run takes no more prompts", "code": "closed"}
 _SILENT = f"the agent did not answer within {session.LIMIT_S:.0f} s"
 
 
-class PiConversation:
+class PiConversation(TurnConversation[State, Dialogs]):
     """One attempt's dialogue with pi over stdio."""
 
+    TIMERS = (session.TIMER,)
+
     def __init__(self, request: AgentRequest) -> None:
-        self._request = request
-        self._decoder = LineDecoder()
-        self._adopt(State())
+        super().__init__(request, State())
 
     def __repr__(self) -> str:
         state = self._state
@@ -64,61 +48,18 @@ class PiConversation:
         except Refused as refused:
             return self._fail(refused.error)
 
-    def receive(self, data: bytes) -> list[Action]:
-        """Handle the lines that ``data`` completes."""
-        return self._lines(self._decoder.feed(data))
-
-    def intend(self, intent: Intent) -> list[Action]:
-        """Take a prompt, an answer or a cancel."""
-        if isinstance(intent, Prompt):
-            self._state.queue.append(intent.text)
-            over = self._state.phase == FAILED or self._state.closing
-            return self._end_all() if over else self._prompt()
-        if isinstance(intent, Answer):
-            return self._dialogs.answer(intent)
-        return self._cancel()
-
     def expire(self, timer: str) -> list[Action]:
         """The session is not there in time."""
         late = self._state.phase == OPENING
         return self._fail({"message": _SILENT, "code": "agent_silent"}) if late else []
 
-    def finish(self, ending: Ending) -> list[Action]:
-        """pi is gone: settle what is open."""
-        state = self._state
-        actions = self._lines(self._decoder.finish())
-        actions += [*self._noises.flush(), *self._dialogs.forget()]
-        if state.phase != FAILED:
-            state.phase = FAILED
-            state.failure = exited("agent", ending, "before its turn was over")
-            actions += self._end_all()
-        return actions
-
-    def snapshot(self) -> dict[str, Any]:
-        """Everything this conversation remembers, as JSON values."""
-        return {"decoder": self._decoder.snapshot(), "state": self._state.snapshot()}
-
-    def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """Become the conversation that ``snapshot`` was taken of."""
-        self._decoder.restore(snapshot["decoder"])
-        self._adopt(State(**copy.deepcopy(snapshot["state"])))
-
     def _adopt(self, state: State) -> None:
-        self._state = state
-        self._tools = Tools(state.tools)
-        self._dialogs = Dialogs(state, self._tools)
+        super()._adopt(state)
+        self._asks = Dialogs(state, self._tools)
         self._updates = Updates(state, self._tools)
         self._accounts = Accounts(state)
-        self._noises = Noises(state)
 
     # --- records --------------------------------------------------------------------
-
-    def _lines(self, lines: list[Line]) -> list[Action]:
-        actions: list[Action] = []
-        for line in lines:
-            if line.data is None or line.data.strip():
-                actions += self._line(line)
-        return actions
 
     def _line(self, line: Line) -> list[Action]:
         record = jsonlines.decode(line.data) if line.data is not None else None
@@ -131,7 +72,7 @@ class PiConversation:
 
     def _response(self, record: dict[str, Any], span: Span) -> list[Action]:
         # An id that was answered before, or never sent, settles nothing.
-        command = self._state.commands.pop(str(record.get("id")), None)
+        command = self._state.requests.pop(str(record.get("id")), None)
         data = record.get("data")
         told = data if isinstance(data, dict) else {}
         if record.get("success") is not True:
@@ -141,12 +82,11 @@ class PiConversation:
             return self._turn_over(TurnEnded("end_turn")) if handled else []
         try:
             if command == commands.GET_STATE:
-                actions = session.opened(self._state, self._request, told)
-                return actions + self._opened()
+                return session.opened(self._state, self._request, told) + self._prompt()
             if command == commands.GET_EFFORTS:
                 raise session.not_offered(self._state, self._request, told)
         except Refused as refused:
-            return self._fail(refused.error)
+            return [*refused.told, *self._fail(refused.error)]
         return []
 
     def _failed(self, command: str | None, record: dict[str, Any], span: Span) -> list[Action]:
@@ -157,14 +97,8 @@ class PiConversation:
             return self._fail(error)
         return [Event(NOTICE, texts.fit({"text": error["message"], "severity": "error"}), span)]
 
-    def _opened(self) -> list[Action]:
-        failure = self._state.failure
-        return self._fail(failure) if failure else self._prompt()
-
     def _dialog(self, record: dict[str, Any], span: Span) -> list[Action]:
-        state = self._state
-        refuse = state.cancelled or state.closing or state.phase == FAILED
-        return self._dialogs.request(record, span, refuse)
+        return self._asks.request(record, span)
 
     def _begun(self, record: dict[str, Any], span: Span) -> list[Action]:
         state = self._state
@@ -213,70 +147,26 @@ class PiConversation:
 
     # --- turns ----------------------------------------------------------------------
 
-    def _prompt(self) -> list[Action]:
-        """Send the next prompt, one at a time: pi would refuse or merge a second one."""
+    @property
+    def _is_prompted(self) -> bool:
+        return self._state.prompt is not None
+
+    def _send(self, text: str) -> list[Action]:
         state = self._state
-        if state.phase != READY or state.prompt is not None or not state.queue:
-            return []
         state.prompt, state.stop = f"c{state.next_id}", None
-        return [commands.command(state, commands.PROMPT, message=state.queue.pop(0))]
+        return [commands.command(state, commands.PROMPT, message=text)]
+
+    def _interrupt(self) -> list[Action]:
+        # An abort waits for open dialogs, so they are answered first.
+        return [*self._asks.refuse(), commands.command(self._state, commands.ABORT)]
+
+    def _forget_turn(self) -> None:
+        state = self._state
+        state.requests.pop(str(state.prompt), None)
+        state.prompt, state.runs = None, False
 
     def _turn_over(self, ended: TurnEnded) -> list[Action]:
-        state = self._state
-        if state.prompt is None:
-            return []
-        if state.cancelled:
-            ended = TurnEnded("cancelled")
-        actions = [*self._dialogs.forget()]
-        if ended.stop_reason == "cancelled":
-            actions += self._tools.close("cancelled")
-        state.commands.pop(state.prompt, None)
-        state.prompt, state.runs, state.cancelled = None, False, False
-        actions.append(ended)
-        if self._request.keep:
-            return actions + self._prompt()
-        state.closing = True
-        return actions + self._close()
-
-    def _cancel(self) -> list[Action]:
-        state = self._state
-        if state.prompt is not None and not state.cancelled:
-            state.cancelled = True
-            # An abort waits for open dialogs, so they are answered first.
-            return [*self._dialogs.refuse(), commands.command(state, commands.ABORT)]
-        if state.prompt is None and state.queue:
-            # pi never heard of this turn, so there is nothing to confirm.
-            state.queue.pop(0)
-            return [TurnEnded("cancelled"), *self._after_unheard()]
-        return self._dialogs.refuse()
-
-    def _after_unheard(self) -> list[Action]:
-        if self._request.keep:
-            return []
-        self._state.closing = True
-        return self._close()
-
-    def _close(self) -> list[Action]:
-        if self._state.stdin_closed:
-            return []
-        self._state.stdin_closed = True
-        return [CloseStdin()]
-
-    def _fail(self, error: dict[str, Any]) -> list[Action]:
-        """The session cannot be had: say so for each prompt, let pi go."""
-        state = self._state
-        state.phase, state.failure = FAILED, error
-        state.commands.clear()
-        settled: list[Action] = [*self._dialogs.forget(), *self._end_all()]
-        return [SetTimer(session.TIMER, None), *settled, *self._close()]
-
-    def _end_all(self) -> list[Action]:
-        """End the running prompt and those that wait with the failure."""
-        state = self._state
-        turns = len(state.queue) + (state.prompt is not None)
-        state.prompt, state.runs = None, False
-        state.queue.clear()
-        return [failing.failed(state.failure or _OVER) for _ in range(turns)]
+        return super()._turn_over(TurnEnded("cancelled") if self._state.cancelled else ended)
 
 
 _HANDLERS = {

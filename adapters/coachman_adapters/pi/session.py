@@ -7,7 +7,8 @@ from typing import Any
 from coachman_adapters import texts
 from coachman_adapters.conversation import Action, AgentRequest, SessionKnown, SetTimer
 from coachman_adapters.pi import commands
-from coachman_adapters.pi.state import READY, State
+from coachman_adapters.pi.state import State
+from coachman_adapters.turn_state import READY
 
 TIMER = "session"
 LIMIT_S = 60.0
@@ -21,10 +22,11 @@ _EFFORTS = {level: effort for effort, level in LEVELS.items()}
 
 
 class Refused(Exception):  # noqa: N818  a state of the dialogue, not a fault
-    """The session cannot be had. ``error`` is the `TurnEnded` error to report."""
+    """The session cannot be had. ``error`` is the `TurnEnded` error to report, after ``told``."""
 
-    def __init__(self, message: str, code: str) -> None:
+    def __init__(self, message: str, code: str, *told: Action) -> None:
         super().__init__(message)
+        self.told = told
         self.error: dict[str, Any] = {"message": message, "code": code}
 
 
@@ -50,18 +52,12 @@ def opened(state: State, request: AgentRequest, told: Mapping[str, Any]) -> list
     known = SessionKnown(session)
     if wanted is not None and session != wanted:
         message = f"cannot resume session {wanted}: the agent opened {session} instead"
-        return [known, *refused(state, message, "other_session")]
+        raise Refused(message, "other_session", known)
     level = LEVELS.get(request.effort) if request.effort else None
     if level is not None and told.get("thinkingLevel") != level:
         return [known, commands.command(state, commands.GET_EFFORTS)]
     state.phase = READY
     return [known, SetTimer(TIMER, None)]
-
-
-def refused(state: State, message: str, code: str) -> list[Action]:
-    """Remember why no prompt will be sent."""
-    state.failure = {"message": message, "code": code}
-    return []
 
 
 def not_offered(state: State, request: AgentRequest, told: Mapping[str, Any]) -> Refused:
