@@ -215,7 +215,7 @@ def test_a_checkpoint_holds_the_queue_and_the_turns(daemon: DaemonProcess, repo:
         client.run.close([run])
     live.until_said(daemon, run, "mark")
     daemon.kill()
-    saved = json.loads((at.attempt(daemon, run) / "checkpoint.json").read_bytes())
+    saved = json.loads((at.attempt(daemon, run) / "checkpoint.json").read_bytes().splitlines()[0])
     daemon.start()
     result = at.result(daemon, run)
 
