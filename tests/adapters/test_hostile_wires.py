@@ -1,6 +1,7 @@
 """The hostile agent and each conversation, face to face: no process, no file, any chunking."""
 
 import importlib.util
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,3 +172,19 @@ def test_another_session_is_told(wire: str) -> None:
     known = [action.session for action in actions if isinstance(action, SessionKnown)]
 
     assert len(set(known)) == 2
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_tools_that_are_never_ended_are_not_remembered_for_ever(wire: str) -> None:
+    """What a conversation keeps does not grow with the number of calls that an agent makes up."""
+    sizes = []
+    for calls in (600, 3000):
+        duet = Duet(wire, 65536)
+        with mock.patch.object(sys, "stdin", duet):
+            duet.prompt("nothing")
+            for number in range(calls):
+                duet.played.tool("x" * 100, call=f"call-{number}")
+        sizes.append(len(json.dumps(duet.conversation.snapshot())))
+
+    assert sizes[0] > 10_000
+    assert sizes[1] <= sizes[0] * 1.1

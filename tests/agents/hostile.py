@@ -53,7 +53,7 @@ class Plain:
     def say(self, text: str) -> None:
         write(text.encode("utf-8", "surrogatepass"))
 
-    def tool(self, title: str, **members: Any) -> None:
+    def tool(self, title: str, call: str = "t", **members: Any) -> None:
         self.say(f"{title} {json.dumps(members)}\n")
 
     def end(self) -> None:
@@ -101,8 +101,8 @@ class Acp(Plain):
     def say(self, text: str) -> None:
         send(self.frame(text))
 
-    def tool(self, title: str, **members: Any) -> None:
-        send(self.update(sessionUpdate="tool_call", toolCallId="t", title=title, **members))
+    def tool(self, title: str, call: str = "t", **members: Any) -> None:
+        send(self.update(sessionUpdate="tool_call", toolCallId=call, title=title, **members))
 
     def end(self) -> None:
         send({"jsonrpc": "2.0", "id": self.number, "result": {"stopReason": "end_turn"}})
@@ -148,8 +148,8 @@ class Claude(Plain):
 
     say = Acp.say
 
-    def tool(self, title: str, **members: Any) -> None:
-        use = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": title}}
+    def tool(self, title: str, call: str = "t", **members: Any) -> None:
+        use = {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": title}}
         send({"type": "assistant", "message": {"id": "m", "content": [use]}, **members})
 
     def end(self, **members: Any) -> None:
@@ -192,8 +192,8 @@ class Exec(Plain):
 
     say = Acp.say
 
-    def tool(self, title: str, **members: Any) -> None:
-        item = {"id": "t", "type": "command_execution", "command": title, "status": "in_progress"}
+    def tool(self, title: str, call: str = "t", **members: Any) -> None:
+        item = {"id": call, "type": "command_execution", "command": title, "status": "in_progress"}
         send({"type": "item.started", "item": {**item, **members}})
 
     def end(self) -> None:
@@ -237,8 +237,8 @@ class Server(Plain):
 
     say = Acp.say
 
-    def tool(self, title: str, **members: Any) -> None:
-        item = {"id": "t", "type": "commandExecution", "command": title, "status": "inProgress"}
+    def tool(self, title: str, call: str = "t", **members: Any) -> None:
+        item = {"id": call, "type": "commandExecution", "command": title, "status": "inProgress"}
         self.notify("item/started", item={**item, **members})
 
     def end(self) -> None:
@@ -278,9 +278,9 @@ class Pi(Plain):
 
     say = Acp.say
 
-    def tool(self, title: str, **members: Any) -> None:
-        call = {"toolCallId": "t", "toolName": "bash", "args": {"command": title}}
-        send({"type": "tool_execution_start", **call, **members})
+    def tool(self, title: str, call: str = "t", **members: Any) -> None:
+        named = {"toolCallId": call, "toolName": "bash", "args": {"command": title}}
+        send({"type": "tool_execution_start", **named, **members})
 
     def end(self, reason: str = "stop", **members: Any) -> None:
         message = {"role": "assistant", "content": [], "stopReason": reason, **members}

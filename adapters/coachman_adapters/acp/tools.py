@@ -9,6 +9,8 @@ import msgspec
 from coachman_adapters import events, texts
 from coachman_adapters.conversation import Event, Span
 
+# So many are remembered; an update of one before them is told as a new call.
+MAX_KNOWN = 512
 FINAL = frozenset({"completed", "failed", "cancelled"})
 _BRIEF_CHARS = 4096
 _BRIEF = ("name", "kind", "title", "status")
@@ -72,9 +74,10 @@ class Tools:
 
     def end(self, call: str, status: str) -> list[Event]:
         """Mark one that is over."""
-        if self.known[call].get("status") in FINAL:
+        told = self.known.get(call)
+        if told is None or told.get("status") in FINAL:
             return []
-        self.known[call]["status"] = status
+        told["status"] = status
         return [Event(events.TOOL_UPDATE, {"tool_call_id": call, "status": status})]
 
     def _announce(self, call: str, members: dict[str, Any], span: Span) -> Event:
@@ -83,8 +86,15 @@ class Tools:
         defaults = {"kind": "other", "title": members.get("name", "tool"), "status": "pending"}
         members = defaults | members
         self.known[call] = _marks(members)
+        self._forget()
         members = {"tool_call_id": call, **members}
         return Event(events.TOOL_CALL, texts.fit(members, span.size), span)
+
+    def _forget(self) -> None:
+        """The oldest that are over go first, so that no agent makes this grow without a bound."""
+        while len(self.known) > MAX_KNOWN:
+            over = (call for call, told in self.known.items() if told.get("status") in FINAL)
+            del self.known[next(over, next(iter(self.known)))]
 
     def _changes(self, call: str, members: dict[str, Any]) -> dict[str, Any]:
         told = self.known[call]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from coachman_adapters import events, texts
-from coachman_adapters.acp.tools import Tools
+from coachman_adapters.acp.tools import MAX_KNOWN, Tools
 from coachman_adapters.codex.failures import notice, words
 from coachman_adapters.codex.tools import described
 from coachman_adapters.conversation import Event, Span
@@ -66,7 +66,8 @@ class Items:
         """The chunk of a delta."""
         item, text = params.get("itemId"), params.get("delta")
         if texts.is_id(item) and isinstance(text, str):
-            self._told[item] = self._told.get(item, 0) + len(text)
+            if item in self._told or len(self._told) < MAX_KNOWN:
+                self._told[item] = self._told.get(item, 0) + len(text)
             yield from _chunks(kind, item, text, span)
 
     def _said(self, item: Item, span: Span) -> Iterator[Event]:

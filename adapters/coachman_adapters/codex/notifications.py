@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from coachman_adapters import events, texts
+from coachman_adapters.acp.tools import MAX_KNOWN
 from coachman_adapters.codex import failures, messages, tokens
 from coachman_adapters.codex.items import Items
 from coachman_adapters.codex.state import State
@@ -43,7 +44,8 @@ class Notifications:
     def _started(self, params: Params, span: Span) -> Iterator[Action]:
         item = _member(params, "item")
         call = described(item, False) if item.get("type") == "fileChange" else None
-        if call is not None and texts.is_id(item.get("id")):
+        known = len(self._state.patches) < MAX_KNOWN
+        if call is not None and texts.is_id(item.get("id")) and known:
             self._state.patches[item["id"]] = call
         yield from self._items.tell(item, False, span)
 

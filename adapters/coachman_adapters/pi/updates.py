@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from coachman_adapters import events, texts
-from coachman_adapters.acp.tools import Tools
+from coachman_adapters.acp.tools import MAX_KNOWN, Tools
 from coachman_adapters.conversation import Event, Span
 from coachman_adapters.counting import count
 from coachman_adapters.pi.state import State
@@ -81,7 +81,8 @@ class Updates:
     def _chunk(self, type_: str, index: Any, text: str, span: Span) -> Iterator[Event]:
         state = self._state
         key = str(index)[:16]
-        state.told[key] = state.told.get(key, 0) + len(text)
+        if key in state.told or len(state.told) < MAX_KNOWN:
+            state.told[key] = state.told.get(key, 0) + len(text)
         for piece in texts.pieces(text):
             yield Event(type_, {"message_id": f"m{state.message}", "text": piece}, span)
 

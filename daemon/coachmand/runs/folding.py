@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Event = Mapping[str, Any]
 MAX_MESSAGE_CHARACTERS = 512 * 1024
 NOW_CHARACTERS = 120
+# Of what an agent may do without an end: settled questions, tools that it never ends.
+MAX_REMEMBERED = 1024
 TOOL_ENDS = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -219,6 +221,8 @@ def _resolve(view: "View", event: Event) -> None:
         "resolved": told,
         "asked": asked.summary() if asked else {},
     }
+    if len(view.answered) > MAX_REMEMBERED:
+        del view.answered[next(iter(view.answered))]
 
 
 def _chunk(view: "View", event: Event) -> None:
@@ -250,7 +254,7 @@ def _follow_tool(view: "View", event: Event) -> None:
     call = str(event.get("tool_call_id"))
     if event.get("status") in TOOL_ENDS:
         view.open_tools.discard(call)
-    elif event["type"] == v.TOOL_CALL:
+    elif event["type"] == v.TOOL_CALL and len(view.open_tools) < MAX_REMEMBERED:
         view.open_tools.add(call)
 
 
