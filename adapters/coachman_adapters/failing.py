@@ -40,6 +40,8 @@ MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 MAX_DEPTH = 6
+# No moment and no wait is beyond the year 5000.
+MAX_S = 1e11
 
 
 def failed(error: Mapping[str, Any] | None, resets: Reset | None = None) -> TurnEnded:
@@ -52,7 +54,7 @@ def failed(error: Mapping[str, Any] | None, resets: Reset | None = None) -> Turn
 
 def at(seconds: Any) -> Reset | None:
     """The end of a limit in seconds of the epoch; None for what is no moment."""
-    return Reset(at_s=float(seconds)) if _is_number(seconds) and seconds > 0 else None
+    return Reset(at_s=float(seconds)) if _is_number(seconds) and 0 < seconds < MAX_S else None
 
 
 def _is_limit(error: Mapping[str, Any]) -> bool:
@@ -77,9 +79,8 @@ def _resets(error: Mapping[str, Any]) -> Reset | None:
             return Reset(in_s=after_s)
     message = str(error.get("message") or "")
     words = IN_WORDS.search(message)
-    if words is not None:
-        return Reset(in_s=float(words[1]) * UNIT_S[(words[2] or "s").lower()])
-    return _local(message)
+    after_s = _span_s(words) if words else None
+    return _local(message) if after_s is None else Reset(in_s=after_s)
 
 
 def _local(message: str) -> Reset | None:
@@ -97,9 +98,15 @@ def _local(message: str) -> Reset | None:
 def _seconds(value: Any) -> float | None:
     """Seconds of a number or of "5s"; None for anything else."""
     if _is_number(value):
-        return float(value) if value >= 0 else None
+        return float(value) if 0 <= value < MAX_S else None
     match = SPAN.fullmatch(value.strip()) if isinstance(value, str) else None
-    return float(match[1]) * UNIT_S[match[2] or "s"] if match else None
+    return _span_s(match) if match else None
+
+
+def _span_s(match: re.Match[str]) -> float | None:
+    """A number and its unit in seconds."""
+    seconds = float(match[1]) * UNIT_S[(match[2] or "s").lower()]
+    return seconds if seconds < MAX_S else None
 
 
 def _is_number(value: Any) -> bool:

@@ -93,6 +93,22 @@ def test_an_agent_that_was_killed_broke(ending: Ending, broke: bool) -> None:
     assert failed(exited("agent", ending, "before its turn was over")).transient is broke
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": f"429: retry after {'9' * 400} s"},
+        {"message": "429", "resets_at": 10**400},
+        {"message": "429", "resets_at": 1e300},
+        {"message": "429", "retry_after": 10**400},
+        {"message": "429", "retryDelay": f"{'9' * 400}s"},
+    ],
+)
+def test_a_moment_beyond_all_reason_is_none(error: dict[str, Any]) -> None:
+    """It is a limit all the same, whose end nobody knows."""
+    assert failed(error).stop_reason == "limited"
+    assert failed(error).resets is None
+
+
 def test_a_deep_error_is_looked_through_only_so_far() -> None:
     """What an agent sends may be nested without end."""
     data: Any = {"status": 429}
