@@ -96,10 +96,11 @@ class CrashStorm:
             self._meddle(runs)
             if not self._living(runs) and self._alive():
                 break
-        self._has_struck(point)
         if again:
             self._die("daemon")
         self._settle(runs)
+        # What struck late belongs to this round as well.
+        self._has_struck(point)
         self._check(runs, watching)
 
     def _begin(self, point: str | None) -> None:
