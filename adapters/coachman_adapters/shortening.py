@@ -67,7 +67,7 @@ class Shortener:
         data, self.rest, at = bytes(self.rest) + data, b"", 0
         if not self.out:
             data = data.lstrip(SPACES)
-        if not self.open and not self.out.startswith(b"{") and not data.startswith(b"{"):
+        if not (self.out or data).startswith(b"{"):
             self.out += data[: PREVIEW_BYTES - len(self.out)]
             self.broken = bool(self.out)
         while at < len(data) and not self.broken:

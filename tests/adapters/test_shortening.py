@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coachman_adapters import jsonlines, shortening
@@ -72,6 +72,7 @@ def is_beginning(short: Any, whole: Any) -> bool:
     return bool(short == whole)
 
 
+@example(b"\x00{", [1])
 @given(LINES, CUTS)
 def test_what_is_kept_does_not_depend_on_chunks(line: bytes, sizes: list[int]) -> None:
     """Any chunking of any line gives the same."""
