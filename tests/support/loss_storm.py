@@ -91,12 +91,13 @@ class LossStorm:
         return [tree for task, tree in self.trees().items() if task in done]
 
     def before(self) -> dict[str, Inventory]:
-        return {task: inventory(tree) for task, tree in self.trees().items()}
+        whole = self.made()
+        return {task: inventory(tree) for task, tree in self.trees().items() if tree in whole}
 
     def check(self, before: dict[str, Inventory]) -> None:
         """Whatever was in a worktree is in it still, or a ref leads to it."""
-        for task, tree in self.trees().items():
-            missing = lost(before[task], tree, self.repo)
+        for task, held in before.items():
+            missing = lost(held, self.trees()[task], self.repo)
             assert missing == {}, (task, missing, self.did)
 
     def count(self, done: Mapping[str, Any]) -> None:
