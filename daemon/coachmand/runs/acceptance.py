@@ -72,7 +72,7 @@ class Acceptance:
                 keys.holder, state.keys, request.request_key, state.runs
             )
             # A task's name means its newest run, which is now the one that was started.
-            if held == request.run:
+            if held is not None and held == request.run:
                 return await self._house.record_of(held), False
         self._check_means(request.no_wait)
         planned = await resumption.plan_again(request, self._house)

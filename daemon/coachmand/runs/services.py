@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.finder import Bwrap
@@ -43,10 +43,8 @@ class Services:
     python: str
     guest: str
     admission: Admission
-    storage: Storage = field()
+    storage: Storage = field(
+        default=Factory(lambda self: Storage(self.state.root), takes_self=True)
+    )
     scopes: Scopes = field(factory=Scopes)
     on_change: Callable[[], None] = lambda: None
-
-    @storage.default
-    def _storage(self) -> Storage:
-        return Storage(self.state.root)
