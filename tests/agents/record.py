@@ -26,7 +26,6 @@ from parts import PARTS, Part  # noqa: E402
 
 from agents_driver import Drive, choose, is_ask, is_event  # noqa: E402
 from agents_replay import FIXTURES, Step, replay, request_of, stdin_of  # noqa: E402
-from coachman_adapters import ADAPTERS  # noqa: E402
 from coachman_adapters.conversation import AgentRequest, SessionKnown  # noqa: E402
 from coachman_adapters.seeds import content_of  # noqa: E402
 
@@ -77,7 +76,7 @@ class Bench:
 
     def __init__(self, part: Part, agents: Path, scratch: Path, model: ModelServer) -> None:
         self.part, self.model = part, model
-        self.adapter = ADAPTERS[part.adapter]
+        self.adapter = part.agent
         self.bin = agents / "node_modules" / ".bin"
         self.executable = str(agents / "node_modules" / part.executable)
         self.home, self.work = scratch / "home", scratch / "work"
@@ -122,7 +121,7 @@ class Bench:
             done = subprocess.run(command, env=scratch, stdout=subprocess.PIPE, check=False)
             return done.stdout.decode() if done.returncode == 0 else None
 
-        drive.run(scenario["prompts"], epilogue)
+        drive.run([self.part.prompt(text, request.cwd) for text in scenario["prompts"]], epilogue)
         finish = drive.steps[-1]["finish"]
         # Its stderr is source code of the build, of no use to anyone here.
         finish["stderr"] = finish["stderr"] if finish["exit_code"] else ""
@@ -212,7 +211,7 @@ def _numbered(text: str, pattern: str, kept: str) -> str:
 
 def check(part: Part, told: dict[str, Any]) -> None:
     """A cleaned transcript must still replay to its own stdin."""
-    conversation = ADAPTERS[part.adapter].converse(request_of(told))
+    conversation = part.agent.converse(request_of(told))
     written = stdin_of(replay(conversation, told["steps"]))
     if written.decode() != told["stdin"]:
         raise SystemExit("cannot keep the recording: it does not replay to the same stdin")
