@@ -189,6 +189,7 @@ class CrashStorm:
         for _ in range(TRIES):
             with contextlib.suppress(coachman.CoachmanError), self._client() as client:
                 return begin(client, f"word-{self._words}")
+            time.sleep(0.2)  # one that was killed is not dead at once
         return None
 
     @contextlib.contextmanager
