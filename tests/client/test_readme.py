@@ -43,11 +43,37 @@ def test_the_one_liners_answer_a_question_and_follow_the_run(
         timeout=LIMIT_S,
         check=False,
     )
-    runs, listed, answered, *events = done.stdout.splitlines()
+    started, runs, listed, answered, *events = done.stdout.splitlines()
 
     assert (done.returncode, done.stderr) == (0, "")
+    assert started.startswith("the daemon runs already")
     assert json.loads(runs)["waiting"] == 1
     assert listed.split("\t") == [run["handle"], "waiting", "Edit hello.txt?"]
     assert json.loads(answered)["result"]["kind"] == "allow_once"
     assert [int(line.split()[0]) for line in events] == list(range(1, len(events) + 1))
     assert events[-1].split() == [str(len(events)), "run.ended"]
+
+
+def test_the_one_liners_say_that_there_is_no_daemon_and_leave_the_shell_as_it_was(
+    state_dir: Path, tool: Callable[[str], str]
+) -> None:
+    """Where none can be started every line says so, and later commands see no new variable."""
+    (state_dir / "config.toml").write_text("nonsense = 1\n")
+    absent = DaemonProcess(state_dir)
+    environment = {**absent.env, "COACHMAN_CONFIG": str(state_dir / "config.toml")}
+    assert tool("nc")
+    done = subprocess.run(
+        ["sh"],
+        input=commands() + 'echo "socket ${COACHMAN_SOCKET-}"\n',
+        cwd=state_dir,
+        env={**environment, "PATH": f"{BIN}:{environment['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+    assert done.stdout == "socket \n"
+    assert "unknown key `nonsense`" in done.stderr
+    assert "no daemon" in done.stderr
+    assert "null" not in done.stderr
