@@ -1,7 +1,7 @@
 """The client of coachmand, without a dependency.
 
 >>> import coachman
->>> with coachman.connect() as client:
+>>> with coachman.connect(autostart=True) as client:
 ...     run = client.run.start("fix the flaky test", dir="/src/app", agent="opencode")
 ...     for event in client.events(run["run"]):
 ...         print(event["type"])

@@ -102,7 +102,11 @@ def _nobody(path: str) -> DaemonNotRunning:
     if path != socket_path(unnamed):
         hint, steps = "its path was chosen: start the daemon that is to listen there", []
     elif may_start(unnamed):
-        hint, steps = "verbs that start work start one; so does `coachman daemon start`", [start]
+        hint, steps = (
+            "verbs that start work start one; so do `coachman daemon start` and, in Python, "
+            "connect(autostart=True)",
+            [start],
+        )
     else:
         hint, steps = "COACHMAN_AUTOSTART is off; `coachman daemon start` starts one", [start]
     return DaemonNotRunning(

@@ -44,6 +44,19 @@ def test_a_missing_daemon_has_an_exception_of_its_own(state_dir: Path) -> None:
     assert caught.value.next == []
 
 
+def test_a_program_is_told_how_a_daemon_is_started(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one may be started, the exception names the argument that does it."""
+    monkeypatch.delenv("COACHMAN_SOCKET", raising=False)
+    monkeypatch.delenv("COACHMAN_AUTOSTART", raising=False)
+    monkeypatch.setenv("COACHMAN_STATE_DIR", str(state_dir))
+    with pytest.raises(coachman.DaemonNotRunning) as caught:
+        coachman.connect()
+
+    assert "connect(autostart=True)" in str(caught.value.hint)
+
+
 def test_a_forbidden_socket_is_explained() -> None:
     """EPERM on connect is the caller's own sandbox, and is named as that."""
     error = _connect_error("/s", OSError(errno.EPERM, "no"))
