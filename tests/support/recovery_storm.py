@@ -269,6 +269,8 @@ def check_frames(stdin: bytes) -> None:
 def processes_of(runs: set[str]) -> list[int]:
     """Every process whose environment names one of the runs."""
     marks = [f"COACHMAN_RUN={run}".encode() for run in runs]
+    # A sandbox whose keeper died before it could record it.
+    marks += [f"/runs/{run}/attempts/".encode() for run in runs]
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():

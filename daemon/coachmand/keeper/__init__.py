@@ -18,5 +18,7 @@ STATE_NAME = "keeper.json"
 EXIT_NAME = "exit.json"
 LOG_NAME = "keeper.log"
 STDIN_LOG_NAME = "stdin.log"
+# Bubblewrap's own environment has it; the agent's, which is made anew, has not.
+ATTEMPT_VARIABLE = "COACHMAN_ATTEMPT"
 
 MAX_BODY_BYTES = 256 * 1024

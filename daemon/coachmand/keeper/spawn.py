@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 
+from . import ATTEMPT_VARIABLE
 from .files import write_all
 
 TYPE_CHECKING = False
@@ -46,6 +47,7 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
     gate = os.eventfd(0, os.EFD_CLOEXEC)
     for fd in (arguments, *data, status_write, gate):
         os.set_inheritable(fd, True)
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     pid = os.posix_spawn(
         launch.bwrap,
         [
@@ -53,7 +55,8 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
             *("--json-status-fd", str(status_write), "--args", str(arguments)),
             *("--", *launch.command),
         ],
-        {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ},
+        # By the directory whoever finds the keeper dead finds what it could not record.
+        {**kept, ATTEMPT_VARIABLE: launch.directory},
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)],
         setsid=True,
         setsigmask=(),

@@ -11,7 +11,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import trio
@@ -192,14 +192,27 @@ def kill_orphans(directory: str | os.PathLike[str]) -> bool:
     """Kill the sandbox of a keeper that died; whether there was one. Blocks up to a limit.
 
     Nearly always it died with its keeper. But one whose keeper was killed within the first
-    milliseconds had not armed its death signal yet. Raises KeeperError (`orphans`) when its
-    processes do not end within ORPHANS_LIMIT_S.
+    milliseconds had not armed its death signal yet, and perhaps is not on record either: it
+    names the attempt in its environment. Raises KeeperError (`orphans`) when its processes do
+    not end within ORPHANS_LIMIT_S.
     """
     state = read_state(directory) or {}
     sandbox = state.get("sandbox") or {}
     if keeper_alive(directory):
         return False
-    return _kill(state, sandbox.get("init_pid"), sandbox.get("init_start_ticks"), directory)
+    known = _kill(state, sandbox.get("init_pid"), sandbox.get("init_start_ticks"), directory)
+    found = [_kill({"boot_id": boot_id()}, *mark, directory) for mark in _unrecorded(directory)]
+    return known or any(found)
+
+
+def _unrecorded(directory: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
+    """Numbers and start times of bubblewrap's processes that name the attempt."""
+    mark = os.fsencode(f"{keeper.ATTEMPT_VARIABLE}={os.fspath(directory)}")
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            ticks = start_ticks(int(name))
+            if mark in file.read().split(b"\0"):
+                yield int(name), ticks
 
 
 def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, directory: object) -> bool:
