@@ -230,7 +230,26 @@ def test_waiting_for_a_turn_exits_as_it_ended(daemon: DaemonProcess, repo: Path)
     parked(daemon, repo, "refuse")
     told = text(daemon, repo, "wait", "t1", "--until", "turn", code=2)
 
-    assert told.endswith("  parked\n")
+    assert told.endswith("  turn 1 ended: refusal\n")
+
+
+@pytest.mark.parametrize("until", ["ended", "attention"])
+def test_waiting_for_a_parked_run_says_that_nothing_happens(
+    daemon: DaemonProcess, repo: Path, until: str
+) -> None:
+    """At once where it is parked, and when it parks while it is waited for."""
+    run = live.keep(daemon, repo, "say one\nsleep 1", task="t1")
+    handle = run[-5:]
+    words = ("wait", handle, "--until", until, "--timeout")
+    early = daemon.cli(*words, "6", cwd=repo)
+    late = daemon.cli(*words, "0", "--json", cwd=repo)
+    line = (
+        f"{handle}  parked: nothing happens until it is prompted or closed:"
+        f" coachman prompt {handle} …; coachman close {handle}\n"
+    )
+
+    assert (early.returncode, early.stderr) == (11, line)
+    assert (late.returncode, late.stderr) == (11, line)
 
 
 def test_log_and_tail_tell_the_turns_apart(daemon: DaemonProcess, repo: Path) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 import subprocess
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -301,17 +302,44 @@ def test_wait_has_one_code_for_all(
 ) -> None:
     """Attention is 10, its own timeout 11; several runs share a code or make it 1."""
     rows = [{"run": RUN, "handle": HANDLE, "state": "active", **run} for run in runs]
-    with daemon_at(state_dir, run__wait={"met": met, "runs": rows}) as daemon:
-        done = coachman(state_dir, "wait", "a", "b", "--until", "attention", "--timeout", "1m")
-    (params,) = daemon.params("run.wait")
+
+    def wait(params: dict[str, float], _peer: Peer) -> dict[str, object]:
+        if met == "timeout":
+            time.sleep(params["timeout_s"])
+        return {"met": met, "runs": rows}
+
+    with daemon_at(state_dir, run__wait=wait) as daemon:
+        done = coachman(state_dir, "wait", "a", "b", "--until", "attention", "--timeout", "1")
+    first, *others = daemon.params("run.wait")
 
     assert done.returncode == code
-    assert params["runs"] == ["a", "b"]
-    assert 0 < params["timeout_s"] <= 60
+    assert (first["runs"], first["timeout_s"]) == (["a", "b"], 0)
+    assert [0 < params["timeout_s"] <= 1 for params in others] == [True] * (met == "timeout")
+
+
+def test_wait_says_once_that_a_run_has_parked(state_dir: Path) -> None:
+    """Whoever waits when it parks is told; a prompt that waits for a place is something to come."""
+    states = iter(["active", "parked", "parked", "ended"])
+    queues = iter([[], [{"prompt": 2, "title": "go on"}]])
+
+    def wait(_params: object, _peer: Peer) -> dict[str, object]:
+        now = next(states)
+        run = {"run": RUN, "handle": HANDLE, "state": now, "outcome": "succeeded"}
+        return {"met": "ended" if now == "ended" else "timeout", "runs": [run]}
+
+    details = lambda _params, _peer: {"queue": next(queues)}  # noqa: E731 - one call, one answer
+    with daemon_at(state_dir, run__wait=wait, run__get=details):
+        told = coachman(state_dir, "wait", "@")
+        states = iter(["parked", "ended"])
+        untold = coachman(state_dir, "wait", "@")
+
+    assert told.stderr.count("\n") == 1
+    assert told.stderr.startswith("k7q3x  parked: nothing happens until it is prompted or closed")
+    assert untold.stderr == ""
 
 
 def test_wait_asks_again_when_the_daemon_restarts(state_dir: Path) -> None:
-    """A wait that loses its daemon is put to the next one."""
+    """A wait that loses its daemon says so and is put to the next one."""
     answers = iter([True, False])
 
     def wait(_params: object, peer: Peer) -> dict[str, object]:
@@ -324,6 +352,7 @@ def test_wait_asks_again_when_the_daemon_restarts(state_dir: Path) -> None:
         done = coachman(state_dir, "wait", HANDLE)
 
     assert done.returncode == 0
+    assert done.stderr == "  [the daemon is gone; the run goes on; waiting for its return]\n"
     assert len(daemon.params("run.wait")) == 2
 
 

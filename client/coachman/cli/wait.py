@@ -31,7 +31,10 @@ COMMAND = Command(
     "10 when a run needs attention, 11 when --timeout ran out first. With --until turn it is how\n"
     "that turn ended.",
     Option(
-        "--until", "ended, or attention (which the end meets too), or turn", "WHAT", choices=UNTIL
+        "--until",
+        "ended, attention, or turn (its next end); the run's end meets each",
+        "WHAT",
+        choices=UNTIL,
     ),
     Option("--any", "the first one is enough"),
     Option("--timeout", "give up after this long", "DURATION"),
@@ -40,6 +43,8 @@ COMMAND = Command(
 )
 # A daemon that is restarted is back within moments.
 RETURN_S = 30.0
+# How long it may take until somebody who waits is told that a run has parked.
+LOOK_S = 2.0
 _PAUSE_S = 0.1
 
 
@@ -49,16 +54,14 @@ def main(console: "Console", arguments: "Arguments") -> int:
     if until is not None and until not in UNTIL:
         raise UsageError(f"cannot wait until {until!r}: choose {', '.join(UNTIL)}")
     timeout = arguments.text("timeout")
-    waited = _wait(
-        console,
-        {
-            "runs": arguments.operands,
-            "until": until,
-            "any": arguments.has("any") or None,
-            "dir": console.directory,
-        },
-        seconds(timeout, "wait --timeout") if timeout is not None else None,
-    )
+    query = {
+        "runs": arguments.operands,
+        "until": until,
+        "any": arguments.has("any") or None,
+        "dir": console.directory,
+    }
+    limit_s = seconds(timeout, "wait --timeout") if timeout is not None else None
+    waited = _Waiting(console, query).until_met(limit_s)
     if console.json:
         console.document(waited)
     elif not console.quiet:
@@ -67,27 +70,82 @@ def main(console: "Console", arguments: "Arguments") -> int:
     return exit_code(waited)
 
 
-def _wait(console: "Console", query: "dict[str, Any]", timeout_s: float | None) -> "Waited":
-    """`run.wait`, asked again when the daemon restarts meanwhile."""
-    client = console.client()
-    ends = None if timeout_s is None else time.monotonic() + timeout_s
-    back_by = None
-    while True:
-        left = None if ends is None else max(0.0, ends - time.monotonic())
+class _Waiting:
+    """`run.wait`, in looks: asked again while it is not met, and when the daemon restarts."""
+
+    def __init__(self, console: "Console", query: "dict[str, Any]") -> None:
+        self._console = console
+        self._client = console.client()
+        self._query = query
+        self._parked: set[str] = set()
+        self._back_by: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<_Waiting for {self._query['runs']}>"
+
+    def until_met(self, timeout_s: float | None) -> "Waited":
+        """What was met, or that ``timeout_s`` ran out."""
+        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        look_s = 0.0
+        while True:
+            left = None if ends is None else max(0.0, ends - time.monotonic())
+            # Turns are counted from the question on: it must not be put twice.
+            whole = self._query["until"] == "turn" or (left is not None and left <= look_s)
+            waited = self._ask(left if whole else look_s)
+            if waited is None:
+                continue
+            # A reference such as @ may mean another run in the next moment.
+            self._query["runs"] = [run["run"] for run in waited["runs"]]
+            if waited["met"] == "timeout":
+                self._point_out(waited["runs"])
+            if waited["met"] != "timeout" or whole:
+                return waited
+            look_s = LOOK_S
+
+    def _ask(self, timeout_s: float | None) -> "Waited | None":
+        """One answer; None where the daemon is gone for the moment."""
         try:
-            return client.run.wait(timeout_s=left, **query)
-        except (ConnectionLostError, DaemonNotRunning) as error:
-            now = time.monotonic()
-            if back_by is None or isinstance(error, ConnectionLostError):
-                back_by = now + RETURN_S
-            if now > back_by:
+            waited: Waited = self._client.run.wait(timeout_s=timeout_s, **self._query)
+        except (ConnectionLostError, DaemonNotRunning):
+            if self._back_by is None:
+                self._back_by = time.monotonic() + RETURN_S
+                self._note("  [the daemon is gone; the run goes on; waiting for its return]")
+            if time.monotonic() > self._back_by:
                 raise
             time.sleep(_PAUSE_S)
+            return None
+        self._back_by = None
+        return waited
+
+    def _point_out(self, runs: "list[WaitedRun]") -> None:
+        """Say of what parked that it stays so."""
+        parked = {run["run"] for run in runs if run["state"] == "parked"}
+        for run in runs:
+            if run["run"] in parked - self._parked and not self._has_prompts(run["run"]):
+                handle = visible(run["handle"])
+                self._note(
+                    f"{handle}  parked: nothing happens until it is prompted or closed:"
+                    f" coachman prompt {handle} …; coachman close {handle}"
+                )
+        self._parked = parked
+
+    def _has_prompts(self, run: str) -> bool:
+        """Whether prompts wait for no more than a place."""
+        try:
+            return bool(self._client.run.get(run).get("queue"))
+        except (ConnectionLostError, DaemonNotRunning):
+            return False
+
+    def _note(self, text: str) -> None:
+        if not self._console.quiet:
+            self._console.note(text)
 
 
 def _line(run: "WaitedRun") -> str:
     handle = visible(run["handle"])
     attention = run.get("attention")
+    if run.get("met") == "turn":
+        return f"{handle}  turn {run.get('turn')} ended: {visible(run.get('turn_stop_reason'))}"
     if attention:
         return f"{handle}  {state(run)}: {question(attention)}  (coachman answer {handle} …)"
     now = run.get("now")
