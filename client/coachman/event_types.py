@@ -203,6 +203,7 @@ class AgentInput(TypedDict):
     exit_code: NotRequired[int | None]
     signal: NotRequired[int | None]
     epilogue: NotRequired[bool]
+    epilogue_error: NotRequired[str]
 
 
 class AgentSession(TypedDict):

@@ -292,6 +292,8 @@ async def _launch_again(run: "Run") -> Launch | None:
         )
     except Exception as error:
         log.warning("no_epilogue", run=record.run, error=str(error))
+        if plan.epilogue:
+            run.end.note(inbox.EpilogueDone(f"its sandbox cannot be made again: {error}"))
         return None
     return launch
 

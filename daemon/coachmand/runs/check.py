@@ -3,7 +3,6 @@
 It has a keeper of its own, so that it outlives the daemon: the next one finds it again.
 """
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,24 +10,20 @@ import structlog
 import trio
 from attrs import evolve
 
-from .. import durable, keeper
 from ..evidence import rawlogs
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
-from . import inbox
+from . import beside, inbox
 from .clock import boottime_s
 from .deadlines import KEEPER_MARGIN_S
-from .epilogue import Watcher
-from .keepers import KeeperError, end_keeper, keeper_alive, launch, read_exit
-from .link import KeeperLink
-from .prepare import Launch, launch_record
+from .keepers import KeeperError, end_keeper, read_exit
+from .prepare import Launch
 
 if TYPE_CHECKING:
     from .run import Run
 
 log = structlog.get_logger("run")
 OUTPUT_BYTES = 16 * 1024
-RETRY_S = 0.05
 # Both streams in one, in the order in which they were written.
 MERGED = 'exec 2>&1; exec /bin/sh -c "$1"'
 # The run was brought to its end by nobody but itself.
@@ -102,21 +97,17 @@ class Check:
             wanted = self._run.view.state != "stopping"
             if wanted and not await trio.Path(path).exists():
                 await self._start(path)
-            await self._wait(path)
+            await beside.until_over(self._run, path)
         except (KeeperError, OSError) as failure:
             error = f"cannot run the check: {failure}"
         record = await trio.to_thread.run_sync(_record, path, error)
         self._run.post(inbox.CheckDone(record))
 
     async def _start(self, path: Path) -> None:
-        run, planned = self._run, self._run.launch
+        planned = self._run.launch
         if planned is None:
             raise KeeperError("its sandbox cannot be made again", "launch")
-        await trio.to_thread.run_sync(durable.make_directory, path)
-        launched = launch_record(self._planned(planned), run.services, path, self._due_s())
-        lock = os.path.join(path, keeper.LOCK_NAME)
-        # Its logs are masked with the agent's: its keeper has nothing to keep for that.
-        await launch({**launched, "stdin": "null", "mask": []}, lock, run.services.python)
+        await beside.start(self._run, self._planned(planned), path, self._due_s())
 
     def _planned(self, planned: Launch) -> Launch:
         command = self._run.fixed.check or ""
@@ -126,19 +117,6 @@ class Check:
         run = self._run
         wall_s = run.fixed.wall.due_boottime_s(run.boot) + KEEPER_MARGIN_S
         return min(wall_s, boottime_s() + run.fixed.check_s)
-
-    async def _wait(self, path: Path) -> None:
-        run = self._run
-        while keeper_alive(path) and read_exit(path) is None:
-            watcher = Watcher()
-            try:
-                link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
-            except KeeperError:
-                # It is about to listen, or about to be gone.
-                await trio.sleep(RETRY_S)
-                continue
-            await watcher.over.wait()
-            link.close()
 
 
 def _end(path: Path) -> None:

@@ -27,6 +27,7 @@ from .timing import ENDING
 if TYPE_CHECKING:
     from ..repos.records import FileChange
     from .run import Run
+    from .view import View
 
 log = structlog.get_logger("run")
 ENDED_BY_REASON = {
@@ -325,7 +326,7 @@ def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str
         "evidence_dir": str(run.directory.path),
         "base": record.repository.base,
         "policy_digest": record.policy_digest,
-        "warnings": [*record.warnings, *product.warnings, *_unsent(view.unsent)],
+        "warnings": [*record.warnings, *product.warnings, *_warnings(view)],
         "bytes": dict(size),
         "summary": {
             **summary_of(record, view),
@@ -336,11 +337,12 @@ def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str
     }
 
 
-def _unsent(count: int) -> list[str]:
-    if not count:
-        return []
-    prompts = "a prompt was" if count == 1 else f"{count} prompts were"
-    return [f"{prompts} never given to the agent: the run ended first"]
+def _warnings(view: "View") -> Iterator[str]:
+    if view.unread is not None:
+        yield f"the agent's own account could not be read: {view.unread}"
+    if view.unsent:
+        prompts = "a prompt was" if view.unsent == 1 else f"{view.unsent} prompts were"
+        yield f"{prompts} never given to the agent: the run ended first"
 
 
 def _end_of(message: str) -> str:

@@ -97,9 +97,8 @@ class End:
         if not run.view.finished:
             if self._waits_for_epilogue():
                 return
-            done = self._epilogue is not None and self._epilogue.worked
             payload = {"exit_code": exit.get("exit_code"), "signal": exit.get("signal")}
-            given = Input("finish", attempt.dialogue.fed, {**payload, "epilogue": done})
+            given = Input("finish", attempt.dialogue.fed, {**payload, **self._account()})
             ending = await trio.to_thread.run_sync(attempt.ending, given)
             await attempt.tell(given.kind, given.payload, ending=ending)
             reach("end.finished")
@@ -117,6 +116,13 @@ class End:
             self._epilogue_started = True
             self._run.spawn(run_epilogue, self._run, launch, view.session)
         return self._epilogue is None
+
+    def _account(self) -> dict[str, Any]:
+        """Whether the epilogue told anything, and why it did not."""
+        if self._epilogue is None:
+            return {"epilogue": False}
+        error = self._epilogue.error
+        return {"epilogue": error is None, **({"epilogue_error": error} if error else {})}
 
     async def _without_agent(self) -> None:
         run = self._run

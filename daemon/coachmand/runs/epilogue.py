@@ -1,44 +1,22 @@
 """What runs in the same sandbox after the agent: a usage export, in a keeper of its own."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
-from attrs import define, evolve, field
+from attrs import evolve
 
-from .. import durable, keeper
-from . import inbox
+from . import beside, inbox
 from .clock import boottime_s
-from .keepers import KeeperError, keeper_alive, launch, read_exit
-from .link import KeeperLink
-from .prepare import Launch, launch_record
+from .keepers import KeeperError
+from .prepare import Launch
 
 if TYPE_CHECKING:
     from .run import Run
 
 log = structlog.get_logger("run")
 MARGIN_S = 5.0
-
-
-@define
-class Watcher:
-    """Waits for one thing: that the keeper has nothing more to say."""
-
-    over: trio.Event = field(factory=trio.Event)
-
-    def output(self, stdout: int, stderr: int) -> None:
-        pass
-
-    def storage(self, error: str | None, number: int | None) -> None:
-        pass
-
-    def exited(self, record: dict[str, Any]) -> None:
-        self.over.set()
-
-    def gone(self, evicted: bool) -> None:
-        self.over.set()
 
 
 async def run_epilogue(run: "Run", planned: Launch, session: str) -> None:
@@ -48,31 +26,41 @@ async def run_epilogue(run: "Run", planned: Launch, session: str) -> None:
     """
     assert run.attempt is not None
     path = run.directory.epilogue(run.attempt.number)
-    worked = False
     try:
         if not await trio.Path(path).exists():
             await _start(run, planned, session, path)
-        with trio.move_on_after(planned.epilogue_limit_s + MARGIN_S):
-            worked = await _ends_well(run, path)
-    except (KeeperError, OSError) as error:
-        log.warning("epilogue_failed", run=run.fixed.run, error=str(error))
-    run.post(inbox.EpilogueDone(worked))
+        error = await _until_over(run, path, planned.epilogue_limit_s)
+    except (KeeperError, OSError) as failure:
+        error = str(failure)
+    if error is not None:
+        log.warning("epilogue_failed", run=run.fixed.run, error=error)
+    run.post(inbox.EpilogueDone(error))
 
 
 async def _start(run: "Run", planned: Launch, session: str, path: Path) -> None:
-    await trio.to_thread.run_sync(durable.make_directory, path)
     words = tuple(session if word == "{session}" else word for word in planned.epilogue)
-    deadline_s = boottime_s() + planned.epilogue_limit_s
-    record = launch_record(evolve(planned, command=words), run.services, path, deadline_s)
-    lock = os.path.join(path, keeper.LOCK_NAME)
-    # Its logs are masked with the agent's: its keeper has nothing to keep for that.
-    await launch({**record, "stdin": "null", "mask": []}, lock, run.services.python)
+    due_s = boottime_s() + planned.epilogue_limit_s
+    await beside.start(run, evolve(planned, command=words), path, due_s)
 
 
-async def _ends_well(run: "Run", path: os.PathLike[str]) -> bool:
-    if keeper_alive(path):
-        watcher = Watcher()
-        link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
-        await watcher.over.wait()
-        link.close()
-    return (read_exit(path) or {}).get("exit_code") == 0
+async def _until_over(run: "Run", path: Path, limit_s: float) -> str | None:
+    """What is wrong with its end; None where it ended well."""
+    with trio.move_on_after(limit_s + MARGIN_S):
+        return _wrong(await beside.until_over(run, path), limit_s)
+    return _too_long(limit_s)
+
+
+def _wrong(exit: dict[str, Any] | None, limit_s: float) -> str | None:
+    if exit is None:
+        return "what reads it was killed"
+    if exit.get("ended_by") == "deadline":
+        return _too_long(limit_s)
+    if exit.get("exit_code") == 0:
+        return None
+    if exit.get("exit_code") is None:
+        return f"what reads it was ended by signal {exit.get('signal')}"
+    return f"what reads it ended with status {exit['exit_code']}"
+
+
+def _too_long(limit_s: float) -> str:
+    return f"that took longer than {limit_s:.0f} s"

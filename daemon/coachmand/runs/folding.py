@@ -113,6 +113,7 @@ def _input(view: "View", event: Event) -> None:
             view.cancel_told = True
         case "finish":
             view.finished = True
+            view.unread = event.get("epilogue_error") or view.unread
 
 
 def _prompted(view: "View", event: Event) -> None:

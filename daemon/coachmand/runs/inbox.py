@@ -71,9 +71,9 @@ class KeeperGone:
 
 @frozen
 class EpilogueDone:
-    """The epilogue is over; its output is on disk where it ``worked``."""
+    """The epilogue is over; its output is on disk unless ``error`` says what went wrong."""
 
-    worked: bool
+    error: str | None
 
 
 @frozen

@@ -310,6 +310,7 @@ export type EventAgentInput = {
   "at": number;
   "by"?: By;
   "epilogue"?: boolean;
+  "epilogue_error"?: string;
   "exit_code"?: number | null;
   "kind": string;
   "message"?: string;

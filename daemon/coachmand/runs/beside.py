@@ -1,0 +1,61 @@
+"""A command in a run's sandbox after its agent, in a keeper of its own: a check, an epilogue."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+from attrs import define, field
+
+from .. import durable, keeper
+from .keepers import KeeperError, keeper_alive, launch, read_exit
+from .link import KeeperLink
+from .prepare import Launch, launch_record
+
+if TYPE_CHECKING:
+    from .run import Run
+
+RETRY_S = 0.05
+
+
+@define
+class Watcher:
+    """Waits for one thing: that the keeper has nothing more to say."""
+
+    over: trio.Event = field(factory=trio.Event)
+
+    def output(self, stdout: int, stderr: int) -> None:
+        pass
+
+    def storage(self, error: str | None, number: int | None) -> None:
+        pass
+
+    def exited(self, record: dict[str, Any]) -> None:
+        self.over.set()
+
+    def gone(self, evicted: bool) -> None:
+        self.over.set()
+
+
+async def start(run: "Run", planned: Launch, path: Path, due_s: float) -> None:
+    """Start ``planned`` in ``path``, to be over at ``due_s``. Raises KeeperError, OSError."""
+    await trio.to_thread.run_sync(durable.make_directory, path)
+    record = launch_record(planned, run.services, path, due_s)
+    lock = os.path.join(path, keeper.LOCK_NAME)
+    # Its logs are masked with the agent's: its keeper has nothing to keep for that.
+    await launch({**record, "stdin": "null", "mask": []}, lock, run.services.python)
+
+
+async def until_over(run: "Run", path: Path) -> dict[str, Any] | None:
+    """Wait for its end; its exit.json, None where nobody can say how it ended."""
+    while keeper_alive(path) and read_exit(path) is None:
+        watcher = Watcher()
+        try:
+            link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
+        except KeeperError:
+            # It is about to listen, or about to be gone.
+            await trio.sleep(RETRY_S)
+            continue
+        await watcher.over.wait()
+        link.close()
+    return read_exit(path)
