@@ -41,7 +41,15 @@ def daemon_at(state_dir: Path, subscribe: Handler) -> FakeDaemon:
 def test_into_one_file_the_message_goes_once(state_dir: Path) -> None:
     """Where stdout and stderr are the same file, the progress has told the final message."""
     path = state_dir / "ci.log"
-    with daemon_at(state_dir, streaming(EVENTS)), path.open("wb") as log:
+    with daemon_at(state_dir, streaming(EVENTS)):
+        into(path, state_dir)
+
+    assert path.read_text().count("All done.") == 1
+
+
+def into(path: Path, state_dir: Path) -> None:
+    """Run in the foreground with both streams into one file."""
+    with path.open("wb") as log:
         subprocess.run(
             command("run", "fix it"),
             cwd=state_dir,
@@ -52,7 +60,37 @@ def test_into_one_file_the_message_goes_once(state_dir: Path) -> None:
             check=True,
         )
 
-    assert path.read_text().count("All done.") == 1
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"type": "check.started", "command": "make test"},
+        {"type": "run.closing", "by": {"resolver": "client", "user": "ann"}},
+        {"type": "run.state", "from": "active", "to": "parked", "turn": 1},
+        {"type": "agent.plan", "entries": [{"status": "completed", "content": "all"}]},
+        {"type": "tool.call", "tool_call_id": "t", "title": "bye", "status": "completed"},
+    ],
+)
+def test_what_comes_after_the_message_does_not_bring_it_back(
+    state_dir: Path, after: dict[str, Any]
+) -> None:
+    """A check, a close, a parking or a last tool is a line behind the message, which stays said."""
+    events = numbered(
+        {"type": "agent.message_chunk", "text": "All "}, EVENTS[0] | {"text": "done."}, after
+    )
+    with daemon_at(state_dir, streaming(events)):
+        into(state_dir / "ci.log", state_dir)
+
+    assert (state_dir / "ci.log").read_text().count("All done.") == 1
+
+
+def test_a_message_that_was_not_the_last_shown_is_printed(state_dir: Path) -> None:
+    """What the result calls the final message is there, whatever else was said."""
+    events = numbered({"type": "agent.message_chunk", "text": "Something else."})
+    with daemon_at(state_dir, streaming(events)):
+        into(state_dir / "ci.log", state_dir)
+
+    assert (state_dir / "ci.log").read_text().count("All done.") == 1
 
 
 def test_a_silent_agent_is_pointed_out(

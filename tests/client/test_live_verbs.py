@@ -1,6 +1,7 @@
 """The verbs that steer a kept run, as people and programs meet them on the command line."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 import live_runs as live
 import recovery_state as at
 from coachman.cli.main import VERBS
-from daemon_process import DaemonProcess
+from daemon_process import BIN, DaemonProcess
 
+KEEP = ("run", "-a", "demo", "--keep", "-t", "t1")
 ORDER = """
 run resume
 list show result log tail diff status
@@ -60,6 +62,27 @@ def test_a_kept_run_in_the_foreground_is_left_when_it_parks(
     assert f"{handle} parked: turn 1 is over" in done.stderr
     assert f"next: coachman prompt {handle} TEXT; coachman close {handle}" in done.stderr
     assert (summary["state"], summary["keep"], summary["turn"]) == ("parked", True, 1)
+
+
+def test_the_message_of_a_turn_is_there_once(daemon: DaemonProcess, repo: Path) -> None:
+    """Where both streams are one file, the parking behind a message does not bring it back."""
+    words = ([*KEEP, "say hello"], ["prompt", "t1", "say hello", "--wait"])
+    told = []
+    for number, argv in enumerate(words):
+        path = repo.parent / f"{number}.log"
+        with path.open("wb") as log:
+            subprocess.run(
+                [str(BIN / "coachman"), *argv],
+                cwd=repo,
+                env=daemon.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=True,
+            )
+        told.append(path.read_text().splitlines().count("hello"))
+
+    assert told == [1, 1]
 
 
 def test_a_kept_run_in_the_foreground_is_one_document(daemon: DaemonProcess, repo: Path) -> None:

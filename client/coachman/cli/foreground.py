@@ -118,7 +118,8 @@ class Foreground:
             raise
         self._progress.finish()
         if self._turn is not None and self._turn.is_over:
-            return report_turn(self._console, self._handle, self._turn, said=self._was_said())
+            said = self._was_said(self._turn.message)
+            return report_turn(self._console, self._handle, self._turn, said=said)
         return self._report(final_result(self._client, self._run))
 
     def stay_for_turn(self, prompt: int) -> int:
@@ -216,11 +217,11 @@ class Foreground:
 
     def _print_message(self, result: "RunResult") -> None:
         message = result.get("final_message") or ""
-        if message and not self._was_said():
+        if message and not self._was_said(message):
             self._console.line(visible(message, lines=True).rstrip("\n"))
 
-    def _was_said(self) -> bool:
-        return self._progress.last_message_shown and _one_place()
+    def _was_said(self, message: str) -> bool:
+        return self._progress.has_said(message) and _one_place()
 
 
 def _one_place() -> bool:

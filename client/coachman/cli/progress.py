@@ -19,6 +19,7 @@ _TEXT_TYPES = {
     "agent.thought_chunk": "thinking: ",
     "user.message_chunk": "prompt: ",
 }
+ENDS_A_MESSAGE = frozenset({"tool.call", "agent.thought_chunk", "turn.ended"})
 _WORTH_A_LINE = ("queued", "waiting", "parked", "stopping")
 # The question itself, and the end that follows at once, tell these.
 _SAID_BY_OTHERS = (
@@ -55,7 +56,8 @@ class Progress:
         self._at_line_start = True
         self._tools: dict[str, str] = {}
         self._unanswered: dict[str, Mapping[str, Any]] = {}
-        self.last_message_shown = False
+        self._said: list[str] = []
+        self._message: object = None
 
     def __repr__(self) -> str:
         return f"<Progress {'between lines' if self._at_line_start else 'within a line'}>"
@@ -63,13 +65,28 @@ class Progress:
     def show(self, event: "Mapping[str, Any]") -> None:
         """Show one event, if it is one that people want to see."""
         kind = str(event.get("type"))
+        self._hear(kind, event)
         if kind in _TEXT_TYPES:
             self._text(kind, event)
         elif (line := _LINES.get(kind)) is not None:
             text = line(self, event)
             if text:
                 self.line(text)
-                self.last_message_shown = False
+
+    def has_said(self, message: str) -> bool:
+        """Whether the last message that was shown is this one, or ends with it."""
+        return "".join(self._said).rstrip().endswith(message.strip())
+
+    def _hear(self, kind: str, event: "Mapping[str, Any]") -> None:
+        """Keep the last message, which ends where the agent turns to something else."""
+        if kind == "agent.message_chunk":
+            message = event.get("message_id")
+            if self._message is None or (message and message != self._message):
+                self._said = []
+            self._message = message or self._message or True
+            self._said.append(str(event.get("text") or ""))
+        elif kind in ENDS_A_MESSAGE:
+            self._message = None
 
     def line(self, text: str) -> None:
         """A line of its own, after whatever text is open."""
@@ -107,7 +124,6 @@ class Progress:
         self._stream.write(self._dim(text) if kind == "agent.thought_chunk" else text)
         self._stream.flush()
         self._at_line_start = text.endswith("\n")
-        self.last_message_shown = kind == "agent.message_chunk"
 
     def _dim(self, text: str) -> str:
         return self._console.paint(text, "dim", stderr=self._on_stderr)
