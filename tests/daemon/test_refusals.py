@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import coachman
+import recovery_state as at
+from coachmand import failpoints
 from daemon_process import DaemonProcess
 from failing_disk import FailingDisk
 
@@ -46,3 +49,27 @@ def test_a_journal_that_may_not_be_on_the_disk_makes_a_run_lost(disk: FailingDis
     """Each sync refused from one on, the daemon degrades; the next one tells how runs ended."""
     assert disk.once("disk.sync:eio@16+")
     assert set(disk.outcomes) <= {"lost (storage_failed)", "lost (keeper_lost)"}
+
+
+@pytest.mark.parametrize(
+    "step", ["start.recorded", "start.in_task", "journal.synced", "start.queued"]
+)
+def test_a_start_that_was_refused_is_never_carried_on(
+    state_dir: Path, repo: Path, step: str
+) -> None:
+    """Wherever the disk refuses it, neither this daemon nor the next one knows of such a run."""
+    daemon = DaemonProcess(state_dir, {failpoints.VARIABLE: f"{step}:eio@1"}).start()
+    try:
+        with pytest.raises(coachman.CoachmanError):
+            at.start(daemon, repo, "write a.txt x", task="t1")
+        left = [*(daemon.state / "live").iterdir(), *(daemon.state / "runs").iterdir()]
+        del daemon.env[failpoints.VARIABLE]
+        daemon.restart()
+        with daemon.client() as client:
+            known = client.run.list()["runs"]
+        result = at.result(daemon, at.start(daemon, repo, "write b.txt x", task="t1"))
+
+        assert (left, known) == ([], [])
+        assert [change["path"] for change in result["changed_files"]] == ["b.txt"]
+    finally:
+        daemon.tidy()

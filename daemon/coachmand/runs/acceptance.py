@@ -5,7 +5,7 @@ from typing import Protocol
 
 import trio
 
-from .. import durable
+from .. import durable, ownership
 from ..evidence.rundir import RunDirectory
 from ..failpoints import reach
 from ..journal import vocabulary as v
@@ -148,11 +148,7 @@ class Acceptance:
         house.hold(record)
         try:
             journal = await trio.to_thread.run_sync(self._write_intent, planned)
-            view = View()
-            queued = Entry(v.RUN_QUEUED, {"policy_digest": record.policy_digest})
-            for event in await journal.append([queued], {}):
-                view.apply(event)
-            reach("start.queued")
+            view = await self._queue(record, journal)
         except durable.DiskError as error:
             house.release(record)
             self._services.storage.refused(error, "a run's record")
@@ -175,10 +171,30 @@ class Acceptance:
             reach("start.in_task")
             return self._open_journal(record, planned.environment)
         except BaseException:
-            # Refused, it must not begin one day: without its mark nobody carries it on.
-            RunDirectory(state.run(record.run)).discard()
-            durable.remove(state.live / record.run)
+            self._take_back(record)
             raise
+
+    async def _queue(self, record: Record, journal: Journal) -> View:
+        """The first line of a run's journal, from which on it is a run."""
+        view = View()
+        queued = Entry(v.RUN_QUEUED, {"policy_digest": record.policy_digest})
+        try:
+            for event in await journal.append([queued], {}):
+                view.apply(event)
+            reach("start.queued")
+        except BaseException:
+            journal.close()
+            await trio.to_thread.run_sync(self._take_back, record)
+            raise
+        return view
+
+    def _take_back(self, record: Record) -> None:
+        """Refused, it must not begin one day: without its mark nobody carries it on. Blocks."""
+        # What a newer daemon found is its own to carry on.
+        ownership.check()
+        state = self._services.state
+        RunDirectory(state.run(record.run)).discard()
+        durable.remove(state.live / record.run)
 
 
 def _busy(admission: Admission, hint: str) -> RpcError:
