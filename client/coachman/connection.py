@@ -99,7 +99,11 @@ def _nobody(path: str) -> DaemonNotRunning:
 
     start = ["coachman", "daemon", "start"]
     unnamed = {name: value for name, value in os.environ.items() if name != "COACHMAN_SOCKET"}
-    if path != socket_path(unnamed):
+    if path == os.environ.get("COACHMAN_SOCKET"):
+        # With the variable set, `daemon start` refuses: it cannot choose where to listen.
+        hint = "COACHMAN_SOCKET names it, so none is started there: unset it to use your own daemon"
+        steps = [["env", "-u", "COACHMAN_SOCKET", *start]]
+    elif path != socket_path(unnamed):
         hint, steps = "its path was chosen: start the daemon that is to listen there", []
     elif may_start(unnamed):
         hint, steps = (

@@ -90,7 +90,7 @@ def test_help_knows_one_verb(state_dir: Path, words: list[str]) -> None:
         ([], {"COACHMAN_AUTOSTART": "1"}, "verbs that start work start one", True),
         ([], {"COACHMAN_AUTOSTART": "0"}, "COACHMAN_AUTOSTART is off", True),
         (["--socket", "/nowhere/s"], {}, "its path was chosen", False),
-        ([], {"COACHMAN_SOCKET": "/nowhere/s"}, "its path was chosen", False),
+        ([], {"COACHMAN_SOCKET": "/nowhere/s"}, "COACHMAN_SOCKET names it", False),
     ],
 )
 def test_without_a_daemon_the_advice_fits(
@@ -102,6 +102,20 @@ def test_without_a_daemon_the_advice_fits(
     assert done.returncode == 69
     assert hint in done.stderr
     assert ("next: coachman daemon start" in done.stderr) is starts
+
+
+@pytest.mark.parametrize("name", ["/nowhere/s", "{}/control.sock"])
+@pytest.mark.parametrize("verb", [["status"], ["run", "-a", "demo", "x"], ["daemon", "start"]])
+def test_a_socket_that_a_variable_names_is_no_dead_end(
+    state_dir: Path, verb: list[str], name: str
+) -> None:
+    """The variable is named, and the next step is not refused for it."""
+    env = {"COACHMAN_SOCKET": name.format(state_dir)}
+    done = coachman(state_dir, *verb, "--json", env=env)
+    error = json.loads(done.stdout)["error"]
+
+    assert "COACHMAN_SOCKET" in error["message"] + error["hint"]
+    assert error["next"] == [["env", "-u", "COACHMAN_SOCKET", "coachman", "daemon", "start"]]
 
 
 def test_known_types_are_passed_on(state_dir: Path) -> None:

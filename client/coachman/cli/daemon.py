@@ -126,10 +126,13 @@ def _come_back(console: "Console", mode: str) -> bool:
 
 
 def refuse_socket(console: "Console", action: str) -> None:
-    if console.socket or console.env.get("COACHMAN_SOCKET"):
+    unset = ["env", "-u", "COACHMAN_SOCKET"] if console.env.get("COACHMAN_SOCKET") else []
+    if console.socket or unset:
+        named = "COACHMAN_SOCKET is set" if unset else "--socket is given"
         raise UsageError(
-            f"cannot {action} a daemon on a socket of someone's choice",
-            hint="unset COACHMAN_SOCKET and leave out --socket; COACHMAN_STATE_DIR moves both",
+            f"cannot {action} a daemon on a socket of someone's choice: {named}",
+            hint="do without it; COACHMAN_STATE_DIR moves state and socket",
+            next=[[*unset, "coachman", "daemon", action]],
         )
 
 
