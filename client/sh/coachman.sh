@@ -9,7 +9,9 @@ usage: coachman.sh VERB
   list                       the living runs and those of the last 12 hours
   tail X [SEQ]               the events of a run, behind SEQ, until it ends
   answer X CHOICE [MESSAGE]  its oldest question: allow, deny, always, or an option's id
-  prompt X TEXT              another prompt for a run that is kept; - reads it from stdin
+  prompt X TEXT              another prompt; - reads it from stdin. An ended run is resumed as another
+  interrupt X [TEXT]         end the turn that runs; TEXT, or - for stdin, comes next
+  close X...                 end kept runs once they have nothing more to do
   cancel X...                end runs now
 X is a run's id, its handle, a unique prefix of either, a task, or @. With --json before the
 verb the daemon's result is printed as it is.
@@ -128,13 +130,22 @@ params() {
         --args dir "$PWD" "$@"
 }
 
-# shown FILTER: the result through jq, or as it is with --json.
+# shown FILTER [OPTION...]: the result through jq, or as it is with --json.
 shown() {
+    filter=$1
+    shift
     if [ -n "$json" ]; then
         printf '%s\n' "$result"
     else
-        printf '%s\n' "$result" | jq -r "$visible$1"
+        found "$filter" "$@"
     fi
+}
+
+# found FILTER [OPTION...]: what jq finds in the result, made visible where the filter does so.
+found() {
+    filter=$1
+    shift
+    printf '%s\n' "$result" | jq -r "$@" "$visible$filter"
 }
 
 # The one verb that shows watch: no process but the one that connects.
@@ -202,29 +213,66 @@ tail_() {
     }
 }
 
+open='[.permissions[] | select(.resolved == null)][0] | select(.) | '
+# Nothing where what was typed is the id of an option.
+# shellcheck disable=SC2016 # jq's variables
+offered='.options | select(all(.[]; .id != $typed))
+    | "choose allow, deny, always, or: " + (map("\(.id | visible) (\(.name | visible))") | join(", "))'
+# shellcheck disable=SC2016 # jq's variables
+settled='.permissions[-1] | select(.) | .resolved | (.by // {}) as $by
+    | "the last question was settled: " + (.kind // .outcome | sub("_"; " ") | visible)
+        + ", by " + ($by.user // $by.resolver // "somebody" | visible)
+        + (if $by.pid then ", pid \($by.pid)" else "" end)'
+
 answer() {
-    call permission.list "$(params run "$1")"
-    asked=$(printf '%s\n' "$result" | jq -r '.permissions[0] | select(. != null) | .request')
-    [ -n "$asked" ] || fail 76 "answer $1: nothing waits for an answer"
+    call permission.list "$(params run "$1" | jq -c '. + {pending: false}')"
+    asked=$(found "$open"'.request')
+    [ -n "$asked" ] || fail 76 "answer $1: nothing waits for an answer" "$(found "$settled")"
     case $2 in
     allow | deny | always) by=kind ;;
-    *) by=option ;;
+    *)
+        by=option
+        choices=$(found "$open$offered" --arg typed "$2")
+        [ -z "$choices" ] || fail 64 "answer $1: '$2' is not one of its choices" "$choices"
+        ;;
     esac
     call permission.answer "$(params run "$1" request "$asked" "$by" "$2" ${3:+message "$3"})"
     shown '"\(.run[-5:])  \(.kind | sub("_"; " ") | visible)"'
 }
 
 prompt() {
-    text=$2
-    [ "$text" != - ] || text=$(cat)
-    # As an argument of jq's it could be read by anybody on the machine, and not be long.
-    asked=$(printf '%s' "$text" | jq -cRs --argjson at "$(params run "$1")" '$at + {prompt: .}')
-    call run.prompt "$asked"
-    shown '"\(.handle | visible)  prompt \(.prompt)"'
+    call run.prompt "$(worded "$@")"
+    # shellcheck disable=SC2016 # jq's variables
+    shown 'if .resumed then "\($named | visible) has ended: resumed as \(.handle | visible)"
+        else "\(.handle | visible)  prompt \(.prompt)" end' --arg named "$1"
 }
 
-cancel() {
-    call run.cancel "$(jq -cn '{runs: $ARGS.positional, dir: env.PWD}' --args "$@")"
+interrupt() {
+    if [ "$#" -gt 1 ]; then asked=$(worded "$@"); else asked=$(params run "$1"); fi
+    call run.interrupt "$asked"
+    shown '"\(.handle | visible)  "
+        + (if .turn then "turn \(.turn) ends" else "no turn is running" end)
+        + (if .prompt then ", then prompt \(.prompt)" else "" end),
+        (.dropped[] | "  dropped: prompt \(.prompt): \(.title | visible)")'
+}
+
+# worded X TEXT: parameters with a prompt. As an argument of jq's it could be read by anybody on
+# the machine, and not be long.
+worded() {
+    text=$2
+    [ "$text" != - ] || text=$(cat)
+    printf '%s' "$text" | jq -cRs --argjson at "$(params run "$1")" '$at + {prompt: .}'
+}
+
+close() { ended run.close "$@"; }
+
+cancel() { ended run.cancel "$@"; }
+
+# ended METHOD X...
+ended() {
+    method=$1
+    shift
+    call "$method" "$(jq -cn '{runs: $ARGS.positional, dir: env.PWD}' --args "$@")"
     shown '.runs[] | "\(.handle | visible)  \(.state | visible)"'
 }
 
@@ -235,6 +283,17 @@ needs() {
     exit 64
 }
 
+# unknown VERB: names those that begin as it does, or else all.
+unknown() {
+    near=
+    for known in $verbs; do
+        [ "${known%"${known#?}"}" != "${1%"${1#?}"}" ] || near="$near${near:+ or }$known"
+    done
+    if [ -n "$near" ]; then near="did you mean $near?"; else near="there are: $verbs"; fi
+    fail 64 "find the verb '$1'" "$near"
+}
+
+verbs='status list tail answer prompt interrupt close cancel'
 json=
 if [ "${1:-}" = --json ]; then
     json=1
@@ -244,10 +303,11 @@ verb=${1:-}
 [ "$#" -eq 0 ] || shift
 case $verb in
 status | list) needs 0 "$@" ;;
-tail | cancel) needs 1 "$@" ;;
+tail | interrupt | close | cancel) needs 1 "$@" ;;
 answer | prompt) needs 2 "$@" ;;
 -h | --help | help) usage && exit ;;
-*) needs 1 ;;
+'') needs 1 ;;
+*) unknown "$verb" ;;
 esac
 [ "$verb" = status ] || command -v jq >/dev/null || fail 69 "$verb: there is no jq" "install jq"
 socket_path

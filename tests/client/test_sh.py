@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import coachman
 import sourcetree
 from client_daemon import FakeDaemon, FaultError, Handler, numbered, streaming
 from coachman.cli.visible import HIDDEN, visible
@@ -164,11 +165,88 @@ def refusing(name: str, data: dict[str, object] | None = None) -> Handler:
 
 
 def test_words_that_make_no_sense_are_usage_errors() -> None:
-    """An unknown verb and one without what it needs exit 64 and print the usage."""
-    for words in ((), ("lost",), ("tail",), ("answer", "x"), ("prompt", "x"), ("cancel",)):
+    """A verb without what it needs, and none, exit 64 and print the usage."""
+    for words in ((), ("tail",), ("answer", "x"), ("prompt", "x"), ("close",), ("cancel",)):
         done = run({"PATH": os.environ["PATH"]}, *words)
         assert (done.returncode, done.stdout) == (64, ""), words
         assert done.stderr.startswith("usage: coachman.sh VERB")
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("awnser", "did you mean answer?"),
+        ("canel", "did you mean close or cancel?"),
+        ("xyz", "there are: status list tail answer prompt interrupt close cancel"),
+    ],
+)
+def test_an_unknown_verb_is_told_those_near_it(word: str, near: str) -> None:
+    """Verbs that begin alike are proposed, or else all are named."""
+    done = run({"PATH": os.environ["PATH"]}, word)
+
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.splitlines() == [f"cannot find the verb '{word}'", f"  {near}"]
+
+
+def test_an_answer_that_is_no_choice_or_comes_late_is_told_what_there_is(
+    daemon: DaemonProcess, repo: Path, sh: Run
+) -> None:
+    """A wrong choice names the options; after the answer, the next one hears who gave it."""
+    with daemon.client() as client:
+        started = client.run.start(
+            "write a.txt x\nsleep 60", agent="demo", dir=str(repo), permissions="ask"
+        )
+        client.run.wait([started["run"]], until="attention", timeout_s=LIMIT_S)
+        asked = client.permission.list(started["run"])["permissions"][0]
+    handle, options = started["handle"], asked["options"]
+    wrong = sh(daemon.env, "answer", handle, "perhaps")
+    with coachman.connect(daemon.socket, name="first") as client:
+        client.permission.answer(asked["request"], run=started["run"], option=options[0]["id"])
+    late = sh(daemon.env, "answer", handle, "deny")
+
+    named = ", ".join(f"{option['id']} ({option['name']})" for option in options)
+    assert wrong.returncode == 64
+    assert wrong.stderr.splitlines() == [
+        f"cannot answer {handle}: 'perhaps' is not one of its choices",
+        f"  choose allow, deny, always, or: {named}",
+    ]
+    kind = options[0]["kind"].replace("_", " ")
+    assert late.returncode == 76
+    assert late.stderr.splitlines() == [
+        f"cannot answer {handle}: nothing waits for an answer",
+        f"  the last question was settled: {kind}, by you (first), pid {os.getpid()}",
+    ]
+
+
+def test_a_kept_run_is_interrupted_closed_and_gone_on_with(
+    daemon: DaemonProcess, repo: Path, sh: Run
+) -> None:
+    """An interrupt says what it dropped, close ends the run, a prompt for it tells the new run."""
+    with daemon.client() as client:
+        handle = client.run.start("sleep 60", agent="demo", dir=str(repo), keep=True)["handle"]
+        until_active(client, handle)
+        printed(sh(daemon.env, "prompt", handle, "say later"))
+        interrupted = printed(sh(daemon.env, "interrupt", handle, "say instead"))
+        client.run.wait([handle], until="turn", timeout_s=LIMIT_S)
+        closed = printed(sh(daemon.env, "close", handle))
+        client.run.wait([handle], timeout_s=LIMIT_S)
+        (resumed,) = printed(sh(daemon.env, "prompt", handle, "say again"))
+        newer = resumed.rpartition(" ")[2]
+        stopped = client.run.wait([newer], until="turn", timeout_s=LIMIT_S)["runs"][0]
+
+    assert interrupted == [
+        f"{handle}  turn 1 ends, then prompt 3",
+        "  dropped: prompt 2: say later",
+    ]
+    assert closed[0].split()[0] == handle
+    assert resumed == f"{handle} has ended: resumed as {newer}"
+    assert newer != handle
+    assert (stopped["turn"], stopped["turn_stop_reason"]) == (1, "end_turn")
+
+
+def until_active(client: coachman.Client, run: str) -> None:
+    with client.events(run) as events:
+        assert any(event["type"] == "turn.started" for event in events)
 
 
 def test_what_is_missing_is_said(state_dir: Path, tool: Callable[[str], str]) -> None:
