@@ -74,6 +74,23 @@ def test_the_example_starts_a_run_follows_it_and_answers_its_permission(
     assert done.returncode == 0
 
 
+def test_the_example_refuses_in_one_line(
+    daemon: DaemonProcess, state_dir: Path, tmp_path: Path, tool: Tool
+) -> None:
+    """Without words, without a repository and without a daemon it says so, and shows no stack."""
+    command = [tool("node"), str(CLIENT / "run.mjs")]
+    words = node(daemon, command)
+    repository = node(daemon, [*command, str(tmp_path), "say done"])
+    daemon.stop()
+    absent = node(daemon, [*command, str(tmp_path), "say done"])
+
+    assert [done.returncode for done in (words, repository, absent)] == [64, 1, 69]
+    assert words.stderr == "usage: node run.mjs DIRECTORY PROMPT [AGENT]\n"
+    assert repository.stderr.startswith("cannot start: ")
+    assert absent.stderr.startswith(f"cannot connect: no daemon listens on {daemon.socket}; ")
+    assert [done.stderr.count("\n") for done in (repository, absent)] == [1, 1]
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_stream_survives_the_daemon(
     daemon: DaemonProcess, repo: Path, tool: Tool, in_place: bool
