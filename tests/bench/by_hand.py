@@ -25,10 +25,11 @@ from coachmand.evidence.rundir import RunDirectory
 from coachmand.evidence.state import StateDirectory
 from coachmand.repos.pool import GitWorkers
 from coachmand.runs.admission import Admission
+from coachmand.runs.boundary import Boundary, Outlook
 from coachmand.runs.clock import boot_id
 from coachmand.runs.prepare import admin_name, launch_record, prepare
 from coachmand.runs.record import Record
-from coachmand.runs.services import Boundary, Services
+from coachmand.runs.services import Services
 from coachmand.runs.tasks import TaskStore
 from sandbox_launch import memfd
 
@@ -128,7 +129,7 @@ async def _launch_record(
         index=index,
         workers=GitWorkers(),
         adapters=ADAPTERS,
-        boundary=Boundary(find_bwrap(env), Probe(True), read_host(env)),
+        outlook=Outlook(env, Boundary(find_bwrap(env), Probe(True), read_host(env))),
         environment=env,
         generation=0,
         boot=boot_id(),

@@ -21,6 +21,7 @@ from coachman.wire import (
 from ..rpc import openrpc
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
+from ..runs.boundary import Boundary
 from ..upgrade import BuildError, check_build
 from . import daemon_storage
 from .context import Context
@@ -93,8 +94,8 @@ def register(registry: Registry) -> None:
         result=results.DaemonStatus,
         summary="Version, runs, capacity, storage, boundary.",
     )
-    def status(context: Context, params: Any) -> results.DaemonStatus:
-        return _status(context)
+    async def status(context: Context, params: Any) -> results.DaemonStatus:
+        return _status(context, await context.services.outlook.now())
 
     @registry.method(
         "daemon.shutdown",
@@ -145,11 +146,10 @@ async def _settled(context: Context, mode: str) -> list[str]:
     return [run.fixed.handle for run in supervisor.runs.values()]
 
 
-def _status(context: Context) -> results.DaemonStatus:
+def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
     daemon, services = context.daemon, context.services
     counts = Counter(run.view.state for run in context.supervisor.runs.values())
     admission, storage = services.admission, services.storage
-    boundary = services.boundary
     findings: list[Any] = [asdict(finding) for finding in context.supervisor.retention.findings]
     bwrap = boundary.bwrap
     shown = None

@@ -60,6 +60,7 @@ class Acceptance:
         """Accept a run; returns its record and whether it is new. Raises RpcError."""
         self._check_means(request.no_wait)
         planned = await plan(request, self._services, self._house.tasks)
+        await self._check_boundary()
         if request.dry_run:
             return planned.record, False
         return await self._accept(request, planned)
@@ -76,6 +77,7 @@ class Acceptance:
                 return await self._house.record_of(held), False
         self._check_means(request.no_wait)
         planned = await resumption.plan_again(request, self._house)
+        await self._check_boundary()
         return await self._accept(request, planned)
 
     async def _accept(
@@ -122,14 +124,15 @@ class Acceptance:
         self.check_open("start")
         services.storage.check("start")
         self._check_room()
-        probe = services.boundary.probe
-        if not probe.ok:
-            raise RpcError("BoundaryUnavailable", f"cannot start: {probe.cause}", hint=probe.remedy)
         admission = services.admission
         if no_wait and admission.is_full:
             raise _busy(admission, "leave no_wait out to queue")
         if admission.takes_no_more:
             raise _busy(admission, "start it once some have ended")
+
+    async def _check_boundary(self) -> None:
+        """After all that is asked for, which a host that has to be mended first would hide."""
+        (await self._services.outlook.now()).check()
 
     def _check_room(self) -> None:
         try:

@@ -2,29 +2,18 @@
 
 from collections.abc import Callable, Mapping
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, field
 
 from coachman_adapters.conversation import Adapter
-from coachman_sandbox.finder import Bwrap
-from coachman_sandbox.host import Host
-from coachman_sandbox.probe import Probe
 
 from ..config import Config
 from ..evidence.index import Index
 from ..evidence.state import StateDirectory
 from ..repos.pool import GitWorkers
 from .admission import Admission
+from .boundary import Boundary, Outlook
 from .scopes import Scopes
 from .storage import Storage
-
-
-@frozen
-class Boundary:
-    """What this host's walls are made of; ``probe`` says whether they stand."""
-
-    bwrap: Bwrap | None
-    probe: Probe
-    host: Host
 
 
 @define
@@ -36,7 +25,7 @@ class Services:
     index: Index
     workers: GitWorkers
     adapters: Mapping[str, Adapter]
-    boundary: Boundary
+    outlook: Outlook
     environment: Mapping[str, str]
     generation: int
     boot: str
@@ -48,3 +37,8 @@ class Services:
     )
     scopes: Scopes = field(factory=Scopes)
     on_change: Callable[[], None] = lambda: None
+
+    @property
+    def boundary(self) -> Boundary:
+        """The walls of this host as they were last seen."""
+        return self.outlook.last
