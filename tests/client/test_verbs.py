@@ -424,6 +424,50 @@ def test_permissions_show_the_whole_question(state_dir: Path) -> None:
     )
 
 
+SEVERAL = [
+    {"id": "a", "kind": "allow_once", "name": "Red"},
+    {"id": "b", "kind": "allow_once", "name": "Blue"},
+    {"id": "c", "kind": "reject_once", "name": "Neither"},
+]
+ONE_EACH = [SEVERAL[0], {"id": "d", "kind": "reject_always", "name": "Never"}]
+
+
+@pytest.mark.parametrize(("options", "told"), [(SEVERAL, "1|2|3"), (ONE_EACH, "allow|never")])
+@pytest.mark.parametrize("verb", ["permissions", "show", "result"])
+def test_a_hint_names_only_what_is_taken(
+    state_dir: Path, verb: str, options: list[dict[str, str]], told: str
+) -> None:
+    """Of several options of one kind none is meant by a word: then they have numbers."""
+    asked = permission(options=options)
+    handlers = {
+        "run__get": summary(attention=asked),
+        "run__result": refusing("Conflict", "cannot give the result: it waits"),
+        "permission__list": {"permissions": [asked]},
+    }
+    with daemon_at(state_dir, **handlers):
+        done = coachman(state_dir, verb, HANDLE)
+
+    assert f"coachman answer k7q3x {told}\n" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "nothing waits for an answer"),
+        (["-a"], "no living run asked anything; of one that has ended: coachman permissions X -a"),
+        (["-a", HANDLE], "it asked nothing"),
+    ],
+)
+def test_no_permissions_are_told_as_what_was_asked_for(
+    state_dir: Path, words: list[str], told: str
+) -> None:
+    """Settled requests of runs that have ended are there, where their run is named."""
+    with daemon_at(state_dir, permission__list={"permissions": []}):
+        done = coachman(state_dir, "permissions", *words)
+
+    assert done.stderr == told + "\n"
+
+
 @pytest.mark.parametrize(
     ("typed", "choice"),
     [

@@ -5,7 +5,7 @@ import os
 import sys
 
 from ..errors import CoachmanError, UsageError
-from .choices import choose
+from .choices import choose, words
 from .console import failure_text
 from .progress import answer_text
 from .visible import visible
@@ -87,8 +87,10 @@ class Questions:
             self._progress.line(failure_text(error))
 
     def _prompt(self) -> None:
-        named = visible(self._waiting[0]["request"])
-        self._progress.prompt(f"    allow, always, deny or a number [{named}] ")
+        request = self._waiting[0]
+        choices = [word for word in words(request) if not word.isdigit()]
+        typed = f"{', '.join(choices)} or a number" if choices else "a number"
+        self._progress.prompt(f"    {typed} [{visible(request['request'])}] ")
 
 
 def _forget_typed() -> None:

@@ -34,6 +34,32 @@ _KINDS: "dict[str, OptionKind]" = {
     "reject_always": "reject_always",
 }
 
+# Their order is that in which they are offered.
+_WORDS = {
+    "allow_once": "allow",
+    "allow_always": "always",
+    "reject_once": "deny",
+    "reject_always": "never",
+}
+_USUAL = ({"kind": "allow_once"}, {"kind": "allow_always"}, {"kind": "reject_once"})
+
+
+def words(request: "Mapping[str, Any]") -> list[str]:
+    """What may be typed for this request's options: a word each, or else their numbers.
+
+    A word tells nothing where several options are of its kind.
+    """
+    kinds = [str(option.get("kind")) for option in request.get("options") or _USUAL]
+    found = [word for kind, word in _WORDS.items() if kind in kinds]
+    if len(found) == len(kinds):
+        return found
+    return [str(number) for number in range(1, len(kinds) + 1)]
+
+
+def words_for(request: "Mapping[str, Any]") -> str:
+    """The same as the command's operand: ``allow|always|deny``."""
+    return "|".join(words(request))
+
 
 def choose(request: "Mapping[str, Any]", typed: str) -> "Choice":
     """What ``typed`` stands for: a kind, the number of an option, or its id.
@@ -50,5 +76,5 @@ def choose(request: "Mapping[str, Any]", typed: str) -> "Choice":
         return {"option": typed}
     raise UsageError(
         f"cannot answer {visible(request.get('request'))}: {typed!r} is not one of its choices",
-        hint=f"choose allow, always, deny, or: {', '.join(choice_names(request))}",
+        hint=f"choose {', '.join(words(request))}, or: {', '.join(choice_names(request))}",
     )

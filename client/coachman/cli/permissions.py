@@ -1,6 +1,7 @@
 """``coachman permissions``: what agents ask to be allowed."""
 
 from ..wire import EXIT_OK
+from .choices import words_for
 from .options import Command, Option
 from .progress import answer_text, asked_whole, choice_names
 from .render import left
@@ -14,19 +15,16 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     "permissions [X] [OPTIONS]",
-    "List the requests that wait for an answer, of one run or of all.",
-    Option("-a --all", "settled ones too, with who answered"),
+    "List the requests that wait for an answer, of one run or of all that live.",
+    Option("-a --all", "settled ones too, with who answered; those of an ended run if X names it"),
     operands=(0, 1),
 )
 
 
 def main(console: "Console", arguments: "Arguments") -> int:
     """Print each request whole, with its choices."""
-    page = console.client().permission.list(
-        arguments.operands[0] if arguments.operands else None,
-        pending=not arguments.has("all"),
-        dir=console.directory,
-    )
+    run, settled = arguments.operands[0] if arguments.operands else None, arguments.has("all")
+    page = console.client().permission.list(run, pending=not settled, dir=console.directory)
     if console.json:
         console.document(page)
         return EXIT_OK
@@ -36,8 +34,17 @@ def main(console: "Console", arguments: "Arguments") -> int:
         else:
             _print(console, request)
     if not page["permissions"] and not console.quiet:
-        console.note("nothing waits for an answer")
+        console.note(_nothing(run is not None, settled))
     return EXIT_OK
+
+
+def _nothing(is_named: bool, settled: bool) -> str:
+    """What there is none of: an ended run has settled requests, and only it is asked for them."""
+    if not settled:
+        return "nothing waits for an answer"
+    if is_named:
+        return "it asked nothing"
+    return "no living run asked anything; of one that has ended: coachman permissions X -a"
 
 
 def _print(console: "Console", request: "Permission") -> None:
@@ -50,4 +57,4 @@ def _print(console: "Console", request: "Permission") -> None:
         console.line("  " + console.paint(asked_whole(request), "yellow"))
     if not resolved:
         console.line("  " + "   ".join(choice_names(request)))
-        console.line(f"  coachman answer {handle} allow|always|deny")
+        console.line(f"  coachman answer {handle} {words_for(request)}")

@@ -2,6 +2,7 @@
 
 from ..errors import CoachmanError
 from ..wire import exit_of_result
+from .choices import words_for
 from .durations import spoken
 from .options import Command
 from .render import ending, left_behind
@@ -45,7 +46,7 @@ def _say_what_it_waits_for(console: "Console", run: str, error: CoachmanError) -
     page = console.client().permission.list(run, pending=True, dir=console.directory)
     for request in page["permissions"][:1]:
         handle = request["handle"]
-        error.hint = f"it waits for an answer: coachman answer {handle} allow|always|deny"
+        error.hint = f"it waits for an answer: coachman answer {handle} {words_for(request)}"
         error.next = [["coachman", "permissions", handle]]
 
 

@@ -1,6 +1,7 @@
 """``coachman show``: everything about one run."""
 
 from ..wire import EXIT_OK
+from .choices import words_for
 from .durations import clock, spoken
 from .options import Command
 from .render import (
@@ -64,7 +65,7 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     attention = details.get("attention")
     if attention:
         yield "asks", question(attention)
-        yield "answer", f"coachman answer {visible(details['handle'])} allow|always|deny"
+        yield "answer", f"coachman answer {visible(details['handle'])} {words_for(attention)}"
     yield "tokens", tokens(details.get("tokens"))
     yield "cost", cost(details.get("cost_usd"))
     yield "changes", changes(details.get("changes"))
