@@ -121,6 +121,29 @@ def test_the_end_of_a_failed_run_has_its_reason(error: object) -> None:
     assert logged({**ended, "outcome": "succeeded", "error": None}) == ["  [succeeded]"]
 
 
+@pytest.mark.parametrize(
+    ("reason", "prompt", "told"),
+    [
+        (
+            "limit",
+            2,
+            "  [the provider takes no more for now: waiting, then the prompt is sent again]",
+        ),
+        ("retry", 3, "  [the agent broke: waiting, then the agent is told to go on]"),
+    ],
+)
+def test_another_attempt_is_told_in_words(reason: str, prompt: int, told: str) -> None:
+    """What is waited for, and whether the same prompt or another word is sent then."""
+    queued = {"type": "prompt.queued", "prompt": prompt, "by": {"resolver": "retry"}, "title": ""}
+    lines = tailed(
+        {"type": "turn.started", "turn": 2, "prompt": 2, "title": "go"},
+        {**queued, "first": True},
+        {"type": "run.state", "to": "waiting", "reason": reason, "until": {}},
+    )
+
+    assert lines == ["  [turn 2: go]", told]
+
+
 def test_notices_are_notes() -> None:
     """A notice of the agent is told as one."""
     assert logged({"type": "agent.notice", "text": "careful"}) == ["  note: careful"]

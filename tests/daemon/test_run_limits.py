@@ -249,7 +249,10 @@ def test_the_command_line_says_what_is_waited_for(daemon: DaemonProcess, repo: P
 
     assert ran.returncode == 0, ran.stderr
     assert "done" in ran.stdout
-    assert "[waiting: limit; goes on at" in ran.stderr
+    assert "  [a limit of demo is reached]\n" in ran.stderr
+    assert "  [the provider takes no more for now: waiting until " in ran.stderr
+    assert ", then the prompt is sent again]\n" in ran.stderr
+    assert "queued" not in ran.stderr
     assert failed.returncode == 75
     assert result["resets_at"] > time.time() * 1000
 

@@ -80,3 +80,13 @@ def test_another_session_is_named_beside_the_one_that_was_wanted() -> None:
     assert found.message is not None
     assert "s-1" in found.message
     assert "s-2" in found.message
+
+
+@pytest.mark.parametrize(("program", "told"), [(False, True), (True, False)])
+def test_only_an_agent_can_leave_its_prompt_unanswered(program: bool, told: bool) -> None:
+    """A program at its wall is not blamed for a prompt that it never had."""
+    facts = Facts(ended_by="wall", has_answered=False, exit_status_decides=program)
+    message = decide(facts).message
+
+    assert message is not None
+    assert ("never answered its prompt" in message) is told

@@ -29,6 +29,8 @@ _SAID_BY_OTHERS = (
     ("stopping", "closed"),
     ("stopping", "checked"),
 )
+# What a run that begins another attempt waits for.
+_AGAIN = {"limit": "the provider takes no more for now", "retry": "the agent broke"}
 _WHO = {
     "policy": "by policy",
     "deadline": "at its deadline",
@@ -58,6 +60,8 @@ class Progress:
         self._unanswered: dict[str, Mapping[str, Any]] = {}
         self._said: list[str] = []
         self._message: object = None
+        self.prompt_of_turn: object = None
+        self.is_told_again = True
 
     def __repr__(self) -> str:
         return f"<Progress {'between lines' if self._at_line_start else 'within a line'}>"
@@ -177,7 +181,16 @@ class Progress:
             waiting = [self._question(request) for request in self._unanswered.values()]
             self._unanswered.clear()
             return "\n".join(waiting)
+        if event.get("to") == "waiting" and event.get("reason") in _AGAIN:
+            return self._again(event)
         return _state(event)
+
+    def _again(self, event: "Mapping[str, Any]") -> str:
+        """What another attempt waits for, until when, and how it begins."""
+        until = (event.get("until") or {}).get("epoch_ms")
+        at = f" until {clock(until)}" if until else ""
+        then = "the prompt is sent again" if self.is_told_again else "the agent is told to go on"
+        return f"  [{_AGAIN[str(event['reason'])]}: waiting{at}, then {then}]"
 
 
 def asked_whole(request: "Mapping[str, Any]") -> str:
@@ -215,13 +228,18 @@ def resolver(by: "Any") -> str:
     return f"by {who}, pid {by['pid']}" if by.get("pid") else f"by {who}"
 
 
-def _turn_begins(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
+def _turn_begins(progress: Progress, event: "Mapping[str, Any]") -> str | None:
     """The first turn is the run itself; of later ones it is told what they are about."""
+    progress.prompt_of_turn = event.get("prompt")
     title = cut(event.get("title") or "", TITLE_COLUMNS)
     return f"  [turn {event.get('turn')}: {title}]" if event.get("prompt", 1) != 1 else None
 
 
-def _prompt_waits(progress: Progress, event: "Mapping[str, Any]") -> str:
+def _prompt_waits(progress: Progress, event: "Mapping[str, Any]") -> str | None:
+    if (event.get("by") or {}).get("resolver") == "retry":
+        # What is waited for, and until when, stands in the state behind it.
+        progress.is_told_again = progress.prompt_of_turn in (None, event.get("prompt"))
+        return None
     first = "first " if event.get("first") else ""
     title = cut(event.get("title") or "", TITLE_COLUMNS)
     return f"  [prompt {event.get('prompt')} queued {first}{resolver(event.get('by'))}: {title}]"
@@ -235,10 +253,6 @@ def _prompt_dropped(_progress: Progress, event: "Mapping[str, Any]") -> str:
 def _state(event: "Mapping[str, Any]") -> str | None:
     now = event.get("to")
     reason = visible(event.get("reason") or "")
-    if now == "waiting" and reason in ("limit", "retry"):
-        until = (event.get("until") or {}).get("epoch_ms")
-        at = f" at {clock(until)}" if until else ""
-        return f"  [waiting: {reason}; goes on{at}]"
     if now == "parked":
         return f"  [parked: turn {event.get('turn')} is over]"
     if now in _WORTH_A_LINE and (now, reason) not in _SAID_BY_OTHERS:
@@ -293,7 +307,9 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "deadline.warned": _member("deadline near", "which"),
     "deadline.expired": _member("deadline expired", "which"),
     "budget.exceeded": _member("over budget", "which"),
-    "limit.reached": _member("limit", "provider", "action"),
+    "limit.reached": lambda _progress, event: (
+        f"  [a limit of {visible(event.get('provider'))} is reached]"
+    ),
     "daemon.degraded": _member("the daemon is degraded", "cause", "reason"),
     "error": _member("error", "cause", "message", "text"),
 }

@@ -89,7 +89,9 @@ def _died(facts: Facts) -> Verdict:
 
 
 def _timed_out(facts: Facts) -> Verdict:
-    silent = "" if facts.has_answered else "; the agent never answered its prompt"
+    # A program is given no prompt that it would have to answer.
+    spoke = facts.has_answered or facts.exit_status_decides
+    silent = "" if spoke else "; the agent never answered its prompt"
     return Verdict("timed_out", facts.ended_by, f"{TIMES[facts.ended_by]}{silent}")
 
 
