@@ -36,6 +36,7 @@ from . import durable, logs, memory, report
 from .agents import adapters_of
 from .build import build_digest, installed_version
 from .config import Config, ConfigError, load
+from .config_file import ConfigFile
 from .evidence.state import StateDirectory
 from .indexing import open_index, reindex
 from .methods import build_registry
@@ -274,6 +275,7 @@ def _services(
     return Services(
         state=state,
         config=config,
+        config_file=ConfigFile.of(paths.config_path(env)),
         index=open_index(state),
         workers=workers,
         adapters=adapters_of(config),

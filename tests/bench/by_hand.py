@@ -20,6 +20,7 @@ from coachman_sandbox.finder import find_bwrap
 from coachman_sandbox.host import read_host
 from coachman_sandbox.probe import Probe
 from coachmand.config import Config
+from coachmand.config_file import ConfigFile
 from coachmand.evidence.index import Index
 from coachmand.evidence.rundir import RunDirectory
 from coachmand.evidence.state import StateDirectory
@@ -125,6 +126,7 @@ async def _launch_record(
     index.close()
     services = Services(
         state=state,
+        config_file=ConfigFile.of(os.devnull),
         config=Config(),
         index=index,
         workers=GitWorkers(),

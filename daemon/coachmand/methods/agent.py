@@ -9,8 +9,8 @@ from coachman import results
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
 
-from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
+from ..runs.missing import unknown_agent
 from ..runs.prepare import find_program
 from ..runs.services import Services
 from .context import Context
@@ -39,8 +39,7 @@ def register(registry: Registry) -> None:
         named = {name: _adapter_name(services, name) for name in services.config.agents}
         all_agents = {**{name: name for name in services.adapters}, **named}
         if params.agent is not None and params.agent not in all_agents:
-            known = ", ".join(sorted(all_agents))
-            raise RpcError("NotFound", f"cannot find agent {params.agent!r}", f"agents: {known}")
+            raise unknown_agent(services, f"cannot find agent {params.agent!r}")
         wanted = [params.agent] if params.agent else sorted(all_agents)
         search = dict(services.environment)
         if params.path is not None:

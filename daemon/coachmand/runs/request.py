@@ -26,6 +26,7 @@ from .briefing import brief
 from .budgets import Limits
 from .clock import Moment
 from .costs import served_by
+from .missing import missing_program, no_agent, unknown_agent
 from .prepare import Program, find_program, policy_digest, secret_names
 from .record import Executable, Record, Repository
 from .services import Services
@@ -243,15 +244,11 @@ def _agent(request: StartRequest, services: Services) -> tuple[str, Adapter]:
     if name is None and request.argv:
         name = "command"
     if name is None:
-        known = ", ".join(sorted(services.adapters))
-        raise usage("no agent is named and none is configured", f"name one with -a: {known}")
+        raise no_agent(services)
     instance = services.config.agents.get(name)
     adapter = services.adapters.get(instance.adapter_of(name) if instance else name)
     if adapter is None:
-        names = sorted({*services.adapters, *services.config.agents})
-        raise RpcError(
-            "NotFound", f"cannot start: there is no agent {name!r}", f"agents: {', '.join(names)}"
-        )
+        raise unknown_agent(services, f"cannot start: there is no agent {name!r}")
     return name, adapter
 
 
@@ -420,12 +417,7 @@ async def _program(
             find_program, name, adapter, services, environment, found.toplevel
         )
     except ExecutableError as error:
-        raise RpcError(
-            "AgentFailed",
-            f"cannot start {adapter.spec.name}: {error}",
-            f"install {adapter.spec.title} and have it on PATH",
-            next=[["coachman", "agents"]],
-        ) from error
+        raise missing_program(services, name, adapter, error) from error
 
 
 def _instance_model(name: str, services: Services) -> str | None:

@@ -7,6 +7,7 @@ from attrs import Factory, define, field
 from coachman_adapters.conversation import Adapter
 
 from ..config import Config
+from ..config_file import ConfigFile
 from ..evidence.index import Index
 from ..evidence.state import StateDirectory
 from ..repos.pool import GitWorkers
@@ -22,6 +23,7 @@ class Services:
 
     state: StateDirectory
     config: Config
+    config_file: ConfigFile
     index: Index
     workers: GitWorkers
     adapters: Mapping[str, Adapter]
