@@ -120,6 +120,27 @@ def test_show_tells_what_was_asked_and_what_came_of_it(state_dir: Path) -> None:
     assert "denied       1 request\n" in told
 
 
+def test_show_tells_the_check_and_the_model_that_was_taken(state_dir: Path) -> None:
+    """Which command decides and, once it has, how it went; the model, if only the agent named it."""
+    check = {"command": "make test", "exit": 2, "duration_s": 3.0, "output": "one\ntwo\n"}
+    request = {"check": "make test"}
+    living = {**summary(), "request": request, "result": None}
+    ended = {
+        **summary(state="ended", outcome="check_failed"),
+        "request": request,
+        "result": result(outcome="check_failed", model="large", check=check),
+    }
+    with daemon_at(state_dir, run__get=living):
+        assert "check        make test\n" in coachman(state_dir, "show", HANDLE).stdout
+    with daemon_at(state_dir, run__get=ended):
+        told = coachman(state_dir, "show", HANDLE).stdout
+
+    assert "agent        claude, large\n" in told
+    assert (
+        "check        failed after 3s: make test\n               one\n               two\n" in told
+    )
+
+
 @pytest.mark.parametrize("error", ["no model", {"message": "no model"}])
 def test_an_error_is_text_or_a_record(state_dir: Path, error: object) -> None:
     """Both shapes of an error read the same."""

@@ -144,6 +144,47 @@ def test_another_attempt_is_told_in_words(reason: str, prompt: int, told: str) -
     assert lines == ["  [turn 2: go]", told]
 
 
+def test_a_tool_that_outlives_its_turn_did_not_finish() -> None:
+    """What is at work in a turn may still end; behind it, nobody will hear of that."""
+    working = {**CALL, "status": "in_progress"}
+    over = {"type": "turn.ended", "turn": 1, "stop_reason": "cancelled"}
+
+    assert logged(working, over)[0] == "  > write: hello.txt [not finished]"
+    assert logged(working)[0] == "  > write: hello.txt [in progress]"
+    assert logged(working, over, DONE)[0] == "  > write: hello.txt"
+
+
+@pytest.mark.parametrize(
+    ("title", "told"),
+    [("/workspace/hello.txt", "hello.txt"), ("Wrote hello.txt", "Wrote hello.txt")],
+)
+def test_a_file_is_named_as_it_was_first(title: str, told: str) -> None:
+    """A title that only makes the path whole says nothing new; any other is the better one."""
+    assert logged(CALL, {**DONE, "title": title}) == [f"  > write: {told}"]
+
+
+def test_the_words_of_a_denial_are_told() -> None:
+    """What the agent was told with it stands behind who said it."""
+    denial = {**resolved("reject_once", ME), "message": "not in here"}
+    line = "  = reject once, by you (coachman), pid 7: not in here"
+
+    assert logged(ASKED, denial)[-1] == tailed(ASKED, denial)[-1] == line
+
+
+def test_a_check_is_told() -> None:
+    """Its command, and how it ended; of one that failed, the end of what it said."""
+    began = {"type": "check.started", "command": "make test"}
+    ended = {"type": "check.ended", "exit": 2, "signal": None, "output": "one\ntwo\n"}
+
+    assert logged(began, {**ended, "exit": 0}) == ["  [check: make test]", "  [check passed]"]
+    assert logged(began, ended) == [
+        "  [check: make test]",
+        "  [check failed: exit status 2]",
+        "  | one\n  | two",
+    ]
+    assert tailed(began, ended) == logged(began, ended)[:2]
+
+
 def test_notices_are_notes() -> None:
     """A notice of the agent is told as one."""
     assert logged({"type": "agent.notice", "text": "careful"}) == ["  note: careful"]

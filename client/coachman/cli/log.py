@@ -27,6 +27,7 @@ _PREFIX = {
     "note": "  note: ",
     "thought": "thinking: ",
     "user": "prompt: ",
+    "output": "  | ",
 }
 
 
@@ -54,4 +55,6 @@ def main(console: "Console", arguments: "Arguments") -> int:
 def _shown(line: "LogLine") -> str:
     text = visible(line["text"], lines=True).rstrip("\n")
     prefix = _PREFIX.get(line["kind"], "")
+    if line["kind"] == "output":
+        text = text.replace("\n", "\n" + prefix)
     return prefix + text + ("]" if prefix.endswith("[") else "")

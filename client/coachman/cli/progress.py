@@ -212,7 +212,8 @@ def answer_text(resolved: "Mapping[str, Any]") -> str:
     """How a request was settled: ``allow once, by you (coachman), pid 312``."""
     chosen = resolved.get("kind") or resolved.get("option_kind") or resolved.get("outcome")
     words = visible(chosen or "settled").replace("_", " ")
-    return f"{words}, {resolver(resolved.get('by'))}"
+    message = f": {visible(resolved['message'])}" if resolved.get("message") else ""
+    return f"{words}, {resolver(resolved.get('by'))}{message}"
 
 
 def resolver(by: "Any") -> str:

@@ -66,7 +66,7 @@ def _print(console: "Console", result: "RunResult") -> None:
         console.line("  " + line)
 
 
-def _checked(check: "Check | None") -> list[str]:
+def checked(check: "Check | None") -> list[str]:
     """How the check went and, where it failed, the end of what it said."""
     if check is None:
         return []
@@ -80,7 +80,7 @@ def _checked(check: "Check | None") -> list[str]:
 
 
 def _left(result: "RunResult") -> list[str]:
-    lines = [*_checked(result.get("check")), *left_behind(result)]
+    lines = [*checked(result.get("check")), *left_behind(result)]
     lines += [f"warning: {visible(warning)}" for warning in result.get("warnings") or ()]
     if evidence := result.get("evidence_dir"):
         lines.append(f"evidence: {visible(evidence)}")

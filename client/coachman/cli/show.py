@@ -15,6 +15,7 @@ from .render import (
     state,
     tokens,
 )
+from .result import checked
 from .run import network
 from .visible import visible
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from ..records import Check
     from ..results import RunDetails, RunResult
     from .console import Console
     from .options import Arguments
@@ -71,6 +73,7 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "changes", changes(details.get("changes"))
     for line in left_behind(result):
         yield "", line
+    yield from _check(details, result.get("check"))
     yield "denied", denied(result).removesuffix(" denied")
     yield "session", _text(details.get("session"))
     yield "resumable", _resumable(details.get("resumable"))
@@ -78,6 +81,15 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "worktree", _text(details.get("worktree"))
     yield "evidence", _text(details.get("evidence_dir"))
     yield "on disk", _on_disk(details)
+
+
+def _check(details: "RunDetails", check: "Check | None") -> "Iterator[tuple[str, str]]":
+    """What decides, or decided, and the end of what it said where it failed."""
+    if check is None:
+        yield "check", visible(details.get("request", {}).get("check") or "")
+        return
+    for number, line in enumerate(checked(check)):
+        yield "" if number else "check", line.removeprefix("check ")
 
 
 def _resumable(found: "Any") -> str:
@@ -111,7 +123,9 @@ def _asked(details: "RunDetails") -> "Iterator[tuple[str, str]]":
 
 def _work(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield "task", visible(details["task"])
-    model, effort = details.get("model"), details.get("effort")
+    result: RunResult | dict[str, Any] = details.get("result") or {}
+    # Without -m only the agent knows which it took, and told.
+    model, effort = details.get("model") or result.get("model"), details.get("effort")
     with_model = f", {visible(model)}" if model else ""
     yield (
         "agent",

@@ -19,6 +19,11 @@ WHO = {
 }
 
 
+# What a tool's last word must not be once its turn is over.
+_AT_WORK = ("pending", "in_progress")
+CHECK_LINES = 20
+
+
 def transcript(path: Path) -> list[Entry]:
     """The transcript of a journal file: {seq, ts, kind, text} each. Blocks."""
     made = Transcript()
@@ -55,7 +60,11 @@ class Transcript:
             self._requested(event)
         elif kind == v.PERMISSION_RESOLVED:
             self._resolved(event)
+        elif kind == v.CHECK_ENDED:
+            self._checked(event)
         elif (line := _line(event)) is not None:
+            if kind in (v.TURN_ENDED, v.RUN_ENDED):
+                self._leave_tools()
             self._add(event, *line)
 
     def _add(self, event: dict[str, Any], kind: str, text: str) -> Entry:
@@ -83,9 +92,16 @@ class Transcript:
             known["seq"], known["ts"] = event["seq"], event["ts"]
             self.entries.append(known)
         known["name"] = event.get("name") or known.get("name", "")
-        known["title"] = event.get("title") or known.get("title") or known["name"] or "a tool"
+        known["title"] = _shorter(known.get("title"), event.get("title")) or known["name"]
         known["status"] = event.get("status") or known.get("status")
-        known["text"] = _named(known["name"], known["title"]) + _ended_how(known["status"])
+        _tell(known)
+
+    def _leave_tools(self) -> None:
+        """The turn is over: of what still seems to be at work nobody will hear the end."""
+        for known in self._tools.values():
+            if known["status"] in _AT_WORK:
+                known["status"] = "not_finished"
+                _tell(known)
 
     def _requested(self, event: dict[str, Any]) -> None:
         tool = event.get("tool") or {}
@@ -105,7 +121,30 @@ class Transcript:
             self._add(event, "answer", f"{'allowed' if allowed else 'denied'} by policy: {text}")
             return
         chosen = str(event.get("kind") or event.get("outcome")).replace("_", " ")
-        self._add(event, "answer", f"{chosen}, {_who(by)}")
+        message = f": {event['message']}" if event.get("message") else ""
+        self._add(event, "answer", f"{chosen}, {_who(by)}{message}")
+
+    def _checked(self, event: dict[str, Any]) -> None:
+        """How the check ended and, where it failed, the end of what it said."""
+        if event.get("exit") == 0:
+            self._add(event, "state", "check passed")
+            return
+        how = event.get("error") or f"exit status {event.get('exit')}"
+        self._add(event, "state", f"check failed: {how}")
+        said = str(event.get("output") or "").rstrip().splitlines()[-CHECK_LINES:]
+        if said:
+            self._add(event, "output", "\n".join(said))
+
+
+def _shorter(known: str | None, told: str | None) -> str | None:
+    """The newer title, unless it is the known one as a whole path."""
+    if known and told and told.endswith("/" + known):
+        return known
+    return told or known
+
+
+def _tell(tool: Entry) -> None:
+    tool["text"] = _named(tool["name"], tool["title"] or "a tool") + _ended_how(tool["status"])
 
 
 def _named(name: str, text: str) -> str:
@@ -139,6 +178,8 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
             return "state", _verdict(event)
         case v.DEADLINE_EXPIRED:
             return "state", f"deadline expired: {event.get('which')}"
+        case v.CHECK_STARTED:
+            return "state", f"check: {event['command']}"
         case v.NOTICE:
             return "note", str(event.get("text"))
         case _:
