@@ -275,6 +275,22 @@ def test_waiting_for_a_parked_run_says_that_nothing_happens(
     assert (late.returncode, late.stderr) == (11, line)
 
 
+def test_a_check_and_the_words_of_a_denial_are_on_record(daemon: DaemonProcess, repo: Path) -> None:
+    """`show` and `log` tell what decided, and what the agent was told when it was denied."""
+    run = at.start(
+        daemon, repo, "ask may it?\nsay one", permissions="ask", check="echo bad; exit 2"
+    )
+    at.until_event(daemon, run, lambda event: event["type"] == "permission.requested")
+    text(daemon, repo, "answer", run, "deny", "-m", "not in here")
+    at.result(daemon, run)
+    shown, log = text(daemon, repo, "show", run), text(daemon, repo, "log", run)
+
+    assert "check        failed" in shown
+    assert ": echo bad; exit 2\n               bad\n" in shown
+    assert ": not in here\n" in log
+    assert "  [check: echo bad; exit 2]\n  [check failed: exit status 2]\n  | bad\n" in log
+
+
 def test_log_and_tail_tell_the_turns_apart(daemon: DaemonProcess, repo: Path) -> None:
     """Which prompt began each turn, who interrupted, and that it parked."""
     handle = parked(daemon, repo)

@@ -121,7 +121,7 @@ def test_show_tells_what_was_asked_and_what_came_of_it(state_dir: Path) -> None:
 
 
 def test_show_tells_the_check_and_the_model_that_was_taken(state_dir: Path) -> None:
-    """Which command decides and, once it has, how it went; the model, if only the agent named it."""
+    """Which command decides, how it went, and the model, even if only the agent named it."""
     check = {"command": "make test", "exit": 2, "duration_s": 3.0, "output": "one\ntwo\n"}
     request = {"check": "make test"}
     living = {**summary(), "request": request, "result": None}
