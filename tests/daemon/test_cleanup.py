@@ -290,6 +290,30 @@ def test_the_command_line_tells_and_removes(daemon: DaemonProcess, repo: Path) -
         assert daemon.cli("cleanup", *words).returncode == 64
 
 
+@pytest.mark.parametrize(
+    "words", [("--larger-than", "1B"), ("--older-than", "0"), ("--only", "worktrees")]
+)
+def test_a_filter_alone_removes_nothing(
+    daemon: DaemonProcess, repo: Path, words: tuple[str, ...]
+) -> None:
+    """It narrows what is told; the command that removes that is named, and does."""
+    with daemon.client() as client:
+        made = run(client, repo, task="t1")
+        tree = tree_of(client, made)
+    told = daemon.cli("cleanup", *words, cwd=repo)
+    dry = daemon.cli("cleanup", *words, "--all", "--dry-run", cwd=repo)
+    none = daemon.cli("cleanup", "--larger-than", "1TiB", cwd=repo)
+    stood = tree.is_dir()
+    done = daemon.cli("cleanup", *words, "--all", cwd=repo)
+
+    assert stood
+    assert f": coachman cleanup {' '.join(words)} TASK, or --all\n" in told.stdout
+    assert dry.stdout == told.stdout
+    assert none.stdout == "nothing to clean up\n"
+    assert "freed, 1 task" in done.stdout
+    assert not tree.exists()
+
+
 def test_what_belongs_to_no_record_is_named_and_left_alone(
     daemon: DaemonProcess, repo: Path
 ) -> None:

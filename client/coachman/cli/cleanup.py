@@ -2,6 +2,7 @@
 
 from ..errors import UsageError
 from ..wire import EXIT_OK, EXIT_STATE, OUTCOMES
+from .console import command
 from .durations import seconds
 from .options import Command, Option
 from .render import NOTHING, joined, size, table
@@ -17,18 +18,19 @@ if TYPE_CHECKING:
     from .options import Arguments
 
 PARTS = ("worktrees", "logs")
+FILTERS = ("older-than", "larger-than", "outcome", "only")
 COLUMNS = ("TASK", "RUNS", "WORKTREE", "HOMES", "LOGS", "")
 NUMBERS = frozenset({"RUNS", "WORKTREE", "HOMES", "LOGS"})
 COMMAND = Command(
     "cleanup [X…]",
     "Remove worktrees, private homes and raw logs of runs that have ended. Requests, results,\n"
     "journals, messages and artifacts stay, and what no ref keeps is kept by one first. Without\n"
-    "anything chosen it only tells what could go.",
+    "names, tasks or --all it only tells what could go, of all or of what filters leave.",
     Option("-t --task", "all runs of this task", "TASK", repeat=True),
     Option("--older-than", "runs that ended so long ago: 90, 90s, 30m, 1h30m or 2d", "DURATION"),
     Option("--larger-than", "tasks that give back so much: 512MiB or 2GiB", "SIZE"),
     Option("--outcome", "runs with these outcomes", "OUTCOME", repeat=True, choices=OUTCOMES),
-    Option("-a --all", "everything that can go"),
+    Option("-a --all", "everything that can go, or all that the filters leave"),
     Option("--only", "worktrees (with homes) or logs", "PART", choices=PARTS),
     Option("--dry-run", "only tell what would go"),
     operands=(0, None),
@@ -43,6 +45,9 @@ def main(console: "Console", arguments: "Arguments") -> int:
         if word is not None and word not in known:
             raise UsageError(f"cannot clean up {word!r}: choose {', '.join(known)}")
     older, larger = arguments.text("older-than"), arguments.text("larger-than")
+    is_named = bool(arguments.operands or arguments.texts("task"))
+    # A filter says which, not that: one that leaves too much must not cost anything.
+    only_tell = arguments.has("dry-run") or not (is_named or arguments.has("all"))
     # Trees may be large: the daemon takes the time that it needs.
     cleanup = console.client(introduced=True).daemon.cleanup(
         arguments.operands or None,
@@ -52,7 +57,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
         outcome=outcomes,
         all=True if arguments.has("all") else None,
         only=only,
-        dry_run=True if arguments.has("dry-run") else None,
+        dry_run=True if only_tell else None,
         dir=console.directory,
     )
     if console.json:
@@ -62,13 +67,21 @@ def main(console: "Console", arguments: "Arguments") -> int:
             if task["state"] == "removed" or (task["log_bytes"] and task["state"] != "kept"):
                 console.line(visible(task["task"]))
     else:
-        _print(console, cleanup)
-    is_named = bool(arguments.operands or arguments.texts("task"))
+        _print(console, cleanup, _filters(arguments))
     stays = [task for task in cleanup["tasks"] if task["state"] == "kept"]
     return EXIT_STATE if is_named and stays and not cleanup["dry_run"] else EXIT_OK
 
 
-def _print(console: "Console", cleanup: "Cleanup") -> None:
+def _filters(arguments: "Arguments") -> list[str]:
+    """The filters as they were given, for the command that removes what they leave."""
+    given = []
+    for name in FILTERS:
+        for value in arguments.texts(name):
+            given += [f"--{name}", value]
+    return given
+
+
+def _print(console: "Console", cleanup: "Cleanup", filters: list[str]) -> None:
     tasks, is_dry = cleanup["tasks"], cleanup["dry_run"]
     if tasks:
         padded = table(
@@ -82,7 +95,7 @@ def _print(console: "Console", cleanup: "Cleanup") -> None:
             console.line(joined(cells))
             for line in _notes(task, is_dry):
                 console.line(f"  {line}")
-    console.line(_footer(cleanup))
+    console.line(_footer(cleanup, filters))
     for finding in cleanup["findings"]:
         console.line(f"{visible(finding['kind'])} {visible(finding['path'])}: {finding['why']}")
         console.line(f"  {visible(finding['remedy'])}")
@@ -122,7 +135,7 @@ def _notes(task: "CleanedTask", is_dry: bool) -> "Iterator[str]":
         yield f"{count}{files} {go} for good ({size(task['ignored_bytes'])})"
 
 
-def _footer(cleanup: "Cleanup") -> str:
+def _footer(cleanup: "Cleanup", filters: list[str]) -> str:
     count = len(cleanup["tasks"])
     if not count:
         return "nothing to clean up"
@@ -131,4 +144,5 @@ def _footer(cleanup: "Cleanup") -> str:
     )
     if not cleanup["dry_run"]:
         return f"{size(cleanup['bytes'])} freed, {tasks}"
-    return f"{size(cleanup['bytes'])} can go, {tasks}: coachman cleanup TASK, or --all"
+    kept = f" {command(filters)}" if filters else ""
+    return f"{size(cleanup['bytes'])} can go, {tasks}: coachman cleanup{kept} TASK, or --all"
