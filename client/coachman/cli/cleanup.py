@@ -34,7 +34,6 @@ COMMAND = Command(
     Option("--only", "worktrees (with homes) or logs", "PART", choices=PARTS),
     Option("--dry-run", "only tell what would go"),
     operands=(0, None),
-    verb="clean up",
 )
 
 
