@@ -7,6 +7,7 @@ import pytest
 
 from coachmand.runs.again import MOST_S, MOST_WAITS, Facts, Plan, plan
 from coachmand.runs.clock import epoch_ms, reset_ms
+from coachmand.runs.view import View
 
 NOW = 1_000_000
 HOUR = 3_600_000
@@ -60,6 +61,32 @@ def test_no_wait_between_two_tries_is_without_a_limit() -> None:
     found = planned(**LIMITED, tries=500, retries=1000)
 
     assert found == Plan("limit", NOW + int(MOST_S * 1000), True)
+
+
+def limited(view: View, did: str) -> None:
+    """A turn in which the agent ``did`` one thing before a limit whose end was told."""
+    turn = view.turn + 1
+    lines: tuple[dict[str, Any], ...] = (
+        {"type": "agent.input", "kind": "prompt", "prompt_turn": turn},
+        {"type": did, "text": "429", "tool_call_id": "c"},
+        {"type": "turn.ended", "turn": turn, "stop_reason": "limited", "resets_at": NOW},
+        {"type": "run.state", "to": "waiting", "reason": "limit", "until": {"told": True}},
+    )
+    for line in lines:
+        view.apply({"seq": view.seq + 1, "ts": NOW, "run": "r", **line})
+
+
+def test_limits_without_work_between_them_have_an_end() -> None:
+    """An agent that is refused whatever it is told ends; one that got on begins to count anew."""
+    view, waited = View(), 0
+    while planned(**LIMITED, resets_at_ms=NOW, waits=view.waits) is not None:
+        limited(view, "message.chunk")
+        waited += 1
+        assert waited <= MOST_WAITS
+    limited(view, "tool.call")
+
+    assert (waited, view.waits) == (MOST_WAITS, 1)
+    assert view.resets_at == NOW
 
 
 def told(**members: Any) -> int | None:

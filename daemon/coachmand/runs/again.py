@@ -10,8 +10,8 @@ TIMES = 4.0
 MOST_S = 300.0
 # What is said to be over may not be quite.
 AFTER_RESET_S = 1.0
-# However often a provider says when it will take more.
-MOST_WAITS = 24
+# However often a provider says when it will take more, and then does not.
+MOST_WAITS = 10
 
 LIMIT = "limit"
 RETRY = "retry"
@@ -23,7 +23,8 @@ class Facts:
     """A turn that is over, and what was asked for this case. Moments are ms of the epoch.
 
     ``spoke``: it said or did anything. ``goes_on``: its session can be taken up again.
-    ``tries`` were made without knowing an end of it, ``waits`` for one that was told.
+    ``tries`` were made without knowing an end of it, ``waits`` for one that was told; these are
+    counted from the last turn that ended otherwise or used a tool.
     """
 
     stop_reason: str

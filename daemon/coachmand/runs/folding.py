@@ -245,6 +245,8 @@ def _chunk(view: "View", event: Event) -> None:
 
 def _tool(view: "View", event: Event) -> None:
     view.message_open, view.spoke = False, True
+    # It got on since the last limit; words alone may be the provider's refusal.
+    view.waits = 0
     _follow_tool(view, event)
     if title := event.get("title") or event.get("name"):
         view.now = str(title)[:NOW_CHARACTERS]
