@@ -83,7 +83,7 @@ def _connect_error(path: str, error: OSError) -> CoachmanError:
         return CoachmanError(
             f"cannot connect to {path}: the sandbox around this process blocks Unix sockets",
             name="Denied",
-            hint="run coachman outside that sandbox (escalate), or reach it over MCP",
+            hint="run coachman outside that sandbox (escalate)",
         )
     return CoachmanError(
         f"cannot connect to {path}: {os.strerror(error.errno) if error.errno else error}",
