@@ -4,6 +4,7 @@ What is to come is written down before the agent of the attempt that failed is l
 daemon that finds the run waits for the same moment.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
@@ -51,9 +52,9 @@ class Attempts:
         """The run's record as the attempt has it, or the one to come: with its session."""
         view, fixed = self._run.view, self._run.fixed
         if view.again is not None and view.attempt_over and view.again["resumes"]:
-            return evolve(fixed, session=view.session, session_counters=view.session_counters)
+            return _in_session(fixed, view.session, view.session_counters)
         if view.resumes is not None:
-            return evolve(fixed, session=view.resumes, session_counters=view.resumed_counters)
+            return _in_session(fixed, view.resumes, view.resumed_counters)
         return fixed
 
     @property
@@ -170,3 +171,13 @@ class Attempts:
         """The daemon leaves: the keeper of the last attempt goes on waiting."""
         if self.past is not None:
             self.past.close()
+
+
+def _in_session(fixed: Record, session: str | None, counters: Mapping[str, float] | None) -> Record:
+    """The record of an attempt in ``session``.
+
+    Where the run has told no counters yet, those count that it was given with its session.
+    """
+    if counters is None and session == fixed.session:
+        counters = fixed.session_counters
+    return evolve(fixed, session=session, session_counters=counters)
