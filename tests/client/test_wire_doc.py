@@ -15,30 +15,28 @@ LIMIT_S = 60
 
 
 def test_the_client_of_the_document_outlives_the_daemon(
-    daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
+    daemon: DaemonProcess, repo: Path, tmp_path: Path, eventually: Callable[..., object]
 ) -> None:
     """It starts a run, allows what it asks, and misses no event of it over a SIGKILL."""
     (program,) = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.M | re.S)
     prompt = "chunks 20\nwrite a.txt x\nsleep 1.5\nchunks 20\nsay done"
-    client = subprocess.Popen(
-        [sys.executable, "-I", "-c", program, prompt],
-        cwd=repo,
-        env={**daemon.env, "COACHMAN_SOCKET": daemon.socket},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert client.stdout is not None
-    first = []
-    while not first or "permission.resolved" not in first[-1]:
-        first.append(client.stdout.readline())
+    told = tmp_path / "told"
+    with told.open("w") as output:
+        client = subprocess.Popen(
+            [sys.executable, "-I", "-c", program, prompt],
+            cwd=repo,
+            env={**daemon.env, "COACHMAN_SOCKET": daemon.socket},
+            stdout=output,
+        )
+    eventually(lambda: "permission.resolved" in told.read_text())
     daemon.restart()
-    rest, _ = client.communicate(timeout=LIMIT_S)
+    code = client.wait(timeout=LIMIT_S)
     with daemon.client() as other:
         (run,) = other.run.list()["runs"]
-    told = [f"{event['seq']} {event['type']}" for event in daemon.events(run["run"])]
+    journal = [f"{event['seq']} {event['type']}" for event in daemon.events(run["run"])]
 
-    assert [*"".join(first).splitlines(), *rest.splitlines()] == told
-    assert (client.returncode, run["outcome"]) == (0, "succeeded")
+    assert told.read_text().splitlines() == journal
+    assert (code, run["outcome"]) == (0, "succeeded")
 
 
 def test_every_error_is_explained() -> None:
