@@ -7,7 +7,7 @@ import pytest
 
 import agents_replay
 from agents_parts import PARTS
-from agents_replay import ended, events_of, replay, text_of
+from agents_replay import ended, events_of, last_status, replay, text_of
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
@@ -54,15 +54,6 @@ def told(part: str, name: str) -> tuple[dict[str, Any], list[Action]]:
     recording = agents_replay.load(part, name)
     conversation = PARTS[part].agent.converse(agents_replay.request_of(recording))
     return recording, replay(conversation, recording["steps"])
-
-
-def last_status(actions: list[Action]) -> list[str]:
-    """The last status of each tool call."""
-    status: dict[str, str] = {}
-    for event in events_of(actions):
-        if event.type.startswith("tool.") and "status" in event.members:
-            status[event.members["tool_call_id"]] = event.members["status"]
-    return list(status.values())
 
 
 @recordings

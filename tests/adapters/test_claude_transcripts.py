@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import agents_replay
-from agents_replay import ended, events_of, replay, text_of
+from agents_replay import ended, events_of, last_status, replay, text_of
 from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import Action, Ask, Reset, SessionKnown, Usage
 
@@ -55,15 +55,6 @@ def asks(name: str) -> list[Ask]:
 def error(name: str) -> dict[str, Any]:
     [end] = ended(run(name))
     return dict(end.error or {})
-
-
-def last_status(actions: list[Action]) -> list[str]:
-    """The last status of each tool call."""
-    status: dict[str, str] = {}
-    for event in events_of(actions):
-        if event.type.startswith("tool.") and "status" in event.members:
-            status[event.members["tool_call_id"]] = event.members["status"]
-    return list(status.values())
 
 
 def test_every_recording_is_expected() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import agents_replay
-from agents_replay import ended, events_of, replay, text_of
+from agents_replay import ended, last_status, replay, text_of
 from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import (
     Action,
@@ -40,15 +40,6 @@ def converse(told: dict[str, Any]) -> Conversation:
 def run(name: str) -> list[Action]:
     told = agents_replay.load("opencode", name)
     return replay(converse(told), told["steps"])
-
-
-def last_status(actions: list[Action]) -> list[str]:
-    """The last status of each tool call."""
-    status: dict[str, str] = {}
-    for event in events_of(actions):
-        if event.type.startswith("tool.") and "status" in event.members:
-            status[event.members["tool_call_id"]] = event.members["status"]
-    return list(status.values())
 
 
 def test_every_recording_is_expected() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 import agents_replay
-from agents_replay import ended, events_of, replay, text_of
+from agents_replay import ended, events_of, last_status, replay, text_of
 from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import Action, Ask, SessionKnown, Usage
 
@@ -30,15 +30,6 @@ UNREPORTED = {"cancel_stream"}
 def run(name: str) -> list[Action]:
     told = agents_replay.load("pi", name)
     return replay(ADAPTERS["pi"].converse(agents_replay.request_of(told)), told["steps"])
-
-
-def last_status(actions: list[Action]) -> list[str]:
-    """The last status of each tool call."""
-    status: dict[str, str] = {}
-    for event in events_of(actions):
-        if event.type.startswith("tool.") and "status" in event.members:
-            status[event.members["tool_call_id"]] = event.members["status"]
-    return list(status.values())
 
 
 def error_of(name: str) -> str:

@@ -96,6 +96,15 @@ def text_of(actions: Iterable[Action]) -> str:
     return "".join(event.members["text"] for event in events_of(actions, "agent.message_chunk"))
 
 
+def last_status(actions: Iterable[Action]) -> list[str]:
+    """The last status of each tool call."""
+    status: dict[str, str] = {}
+    for event in events_of(actions):
+        if event.type.startswith("tool.") and "status" in event.members:
+            status[event.members["tool_call_id"]] = event.members["status"]
+    return list(status.values())
+
+
 def ended(actions: Iterable[Action]) -> list[TurnEnded]:
     """The terminal records."""
     return [action for action in actions if isinstance(action, TurnEnded)]
