@@ -14,8 +14,9 @@ from ..journal.log import Journal
 from ..rpc.errors import RpcError
 from . import keys, resumption
 from .admission import Admission
+from .planning import Planned, plan
 from .record import Record
-from .request import Planned, StartRequest, plan
+from .request import StartRequest
 from .resumption import ResumeRequest
 from .retention import Retention
 from .services import Services

@@ -13,16 +13,9 @@ from coachman_adapters.conversation import AgentSpec
 from ..evidence.rundir import RunDirectory
 from ..rpc.errors import RpcError
 from ..rpc.params import must
+from .planning import Planned, Resumed, plan
 from .record import Record
-from .request import (
-    KEY,
-    Planned,
-    Resumed,
-    StartRequest,
-    Timeouts,
-    are_words,
-    plan,
-)
+from .request import KEY, StartRequest, Timeouts, are_words
 from .services import Services
 from .tasks import Task, TaskStore
 

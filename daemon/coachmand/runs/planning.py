@@ -1,0 +1,163 @@
+"""From what a caller asks to a run's record: everything is checked before anything happens."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+from attrs import asdict, evolve, field, frozen
+
+from coachman_adapters.conversation import Adapter, AgentSpec
+from coachman_sandbox.profiles import PROFILES
+
+from ..evidence import ids
+from ..evidence.state import repo_key
+from ..redaction import Redactor
+from .briefing import brief
+from .clock import Moment
+from .prepare import policy_digest, secret_names
+from .record import Executable, Record, Repository
+from .request import StartRequest, usage
+from .requested_agent import (
+    account,
+    agent_of,
+    check_agent,
+    check_budget,
+    environment_of,
+    instance_model,
+    program_of,
+)
+from .requested_place import base_of, check_of, repository_of, task_name, warnings_of
+from .services import Services
+from .tasks import Task, TaskStore
+
+MAX_TITLE_CHARACTERS = 80
+
+
+@frozen
+class Planned:
+    """A run that may be started: its record, its task, its environment, its prompt."""
+
+    record: Record
+    task: Task
+    environment: Mapping[str, str] = field(repr=False)
+    prompt: str = field(repr=False)
+
+
+@frozen
+class Resumed:
+    """The session that a run goes on in: of which run, and what it counted so far."""
+
+    run: str
+    session: str
+    counters: Mapping[str, float] | None
+
+
+async def plan(
+    request: StartRequest, services: Services, tasks: TaskStore, resumed: Resumed | None = None
+) -> Planned:
+    """Check a request against agent, profile, repository and task. Raises RpcError."""
+    name, adapter = agent_of(request, services)
+    check_agent(request, name, adapter, services)
+    await check_budget(request, name, adapter, services)
+    profile = _profile(request, services)
+    found = await repository_of(request, services)
+    base = await base_of(request, found, services)
+    run = ids.new_run_id()
+    named = task_name(request, run)
+    repo = Repository(
+        repo_key(found.common_dir),
+        found.common_dir,
+        found.toplevel,
+        found.prefix,
+        base,
+        found.uncommitted,
+    )
+    task = await trio.to_thread.run_sync(tasks.get_or_new, repo, named)
+    environment, sources = environment_of(request, name, adapter, services)
+    program = await program_of(name, adapter, found, services, environment)
+    secrets = [environment[name] for name in secret_names(adapter, environment)]
+    record = Record(
+        run=run,
+        created_ms=time.time_ns() // 1_000_000,
+        agent=name,
+        adapter=adapter.spec.name,
+        task=task.name,
+        dir=request.dir,
+        worktree=task.worktree,
+        repository=evolve(repo, base=task.base),
+        check=check_of(request, found, services),
+        profile=profile,
+        permissions=request.permissions or services.config.permissions or "allow",
+        title=Redactor(secrets).mask_text(_title(request)),
+        labels=dict(request.labels),
+        environment=sources,
+        executable=Executable(program.path or program.python, program.sha256, program.version),
+        warnings=warnings_of(request, found, task),
+        continuing=len(task.runs),
+        request_key=request.request_key,
+        **_limited(request, adapter.spec, services),
+        **_told(request, name, adapter, services),
+        **_resumed(resumed),
+    )
+    digest = policy_digest(record, services, environment, program)
+    spec, prompt = adapter.spec, request.prompt
+    if spec.briefed:
+        prompt = brief(prompt, record.wall.epoch_ms)
+    return Planned(evolve(record, policy_digest=digest), task, environment, prompt)
+
+
+def _limited(request: StartRequest, spec: AgentSpec, services: Services) -> dict[str, Any]:
+    """How long it may take and how much it may use: as asked, else as configured."""
+    config, given = services.config, asdict(request.timeouts)
+    limits = asdict(config.timeouts)
+    limits.update((name, limit) for name, limit in given.items() if limit is not None)
+    if spec.takes_argv:
+        # A program that speaks no protocol may be silent for as long as it likes, unless told.
+        limits["stall_s"] = request.timeouts.stall_s
+    return {
+        **limits,
+        "wall": Moment.now(services.boot, limits["wall_s"]),
+        "limits": request.limits,
+        "on_limit": request.on_limit or config.on_limit,
+        "retries": config.retries if request.retries is None else request.retries,
+        "priority": request.priority,
+        "output_limit": request.output_limit or config.storage.output_limit,
+    }
+
+
+def _told(request: StartRequest, name: str, adapter: Adapter, services: Services) -> dict[str, Any]:
+    """What its agent is told to be, and whose limits it shares."""
+    return {
+        "account": account(request, name, adapter, services),
+        "model": request.model or instance_model(name, services),
+        "effort": request.effort,
+        "provider": request.provider,
+        "as_agent": request.as_agent,
+        "keep": request.keep,
+        "argv": request.argv,
+    }
+
+
+def _resumed(resumed: Resumed | None) -> dict[str, Any]:
+    """The session it goes on in, if any."""
+    if resumed is None:
+        return {}
+    return {
+        "resumed_from": resumed.run,
+        "session": resumed.session,
+        "session_counters": resumed.counters,
+    }
+
+
+def _profile(request: StartRequest, services: Services) -> str:
+    profile = request.profile or services.config.profile
+    if profile not in PROFILES:
+        known = ", ".join(PROFILES)
+        raise usage(f"this version has no profile {profile!r}", f"it has {known}")
+    return profile
+
+
+def _title(request: StartRequest) -> str:
+    text = request.title or request.prompt.strip() or " ".join(request.argv)
+    return text.split("\n", 1)[0][:MAX_TITLE_CHARACTERS]

@@ -1,0 +1,71 @@
+"""Where a new run works: which repository, from which commit on, in which task."""
+
+import os
+
+from ..evidence import ids
+from ..repos.errors import NOT_A_REPOSITORY, RepoError
+from ..repos.records import Repository as FoundRepository
+from ..rpc.errors import RpcError
+from .request import StartRequest, usage
+from .services import Services
+from .tasks import Task
+
+
+async def repository_of(request: StartRequest, services: Services) -> FoundRepository:
+    try:
+        found = await services.workers.inspect(request.dir)
+    except RepoError as error:
+        if error.name != NOT_A_REPOSITORY:
+            raise RpcError("InvalidParams", error.message, error.hint) from error
+        raise usage(
+            f"{request.dir} is in no git repository",
+            "make one (git init and a first commit), or name one with -C DIR",
+            reason=NOT_A_REPOSITORY,
+        ) from error
+    if found.refused is not None:
+        raise usage(
+            f"{found.toplevel} cannot be worked on by this version: {found.refused}",
+            "use a clone without it",
+            reason="unsupported_repository",
+        )
+    return found
+
+
+async def base_of(request: StartRequest, found: FoundRepository, services: Services) -> str:
+    if request.base is None:
+        if found.head is None:
+            raise usage(
+                f"{found.toplevel} has no commit yet",
+                "commit something first: git commit --allow-empty",
+            )
+        return found.head
+    try:
+        return await services.workers.resolve(found.common_dir, request.base)
+    except RepoError as error:
+        raise usage(f"no commit is named {request.base!r}: {error.message}", error.hint) from error
+
+
+def task_name(request: StartRequest, run: str) -> str:
+    if request.task is None:
+        return ids.task_from_prompt(request.prompt or " ".join(request.argv), run)
+    fault = ids.task_name_fault(request.task)
+    if fault is not None:
+        raise usage(f"{request.task!r} cannot name a task: {fault}")
+    return request.task
+
+
+def check_of(request: StartRequest, found: FoundRepository, services: Services) -> str | None:
+    """The run's own, else the repository's."""
+    configured = services.config.repo.get(os.path.realpath(found.toplevel))
+    given = request.check if request.check is not None else configured and configured.check
+    return given if given and given.strip() else None
+
+
+def warnings_of(request: StartRequest, found: FoundRepository, task: Task) -> tuple[str, ...]:
+    warnings = list(found.warnings)
+    if found.uncommitted and not task.runs:
+        changes = "change is" if found.uncommitted == 1 else "changes are"
+        warnings.append(f"{found.uncommitted} uncommitted {changes} not in the base")
+    if request.base is not None and task.runs:
+        warnings.append(f"task {task.name} exists: its base stays {task.base[:12]}")
+    return tuple(warnings)
