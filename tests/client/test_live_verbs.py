@@ -239,6 +239,19 @@ def test_a_run_is_resumed_and_kept(daemon: DaemonProcess, repo: Path) -> None:
     assert refused["next"] == [["coachman", "close", started["handle"]]]
 
 
+def test_a_kept_run_is_resumed_for_one_turn(daemon: DaemonProcess, repo: Path) -> None:
+    """What was kept stays so, unless it is said that it is to end with its first turn."""
+    parked(daemon, repo)
+    text(daemon, repo, "close", "t1")
+    text(daemon, repo, "wait", "t1")
+    both = document(daemon, repo, "resume", "t1", "say two", "--keep", "--no-keep", code=64)
+    ended = document(daemon, repo, "resume", "t1", "say two", "--no-keep")
+    again = document(daemon, repo, "show", "t1")
+
+    assert "exclude each other" in both["error"]["message"]
+    assert (ended["outcome"], again["state"], again["keep"]) == ("succeeded", "ended", False)
+
+
 def test_what_cannot_be_kept_says_who_can(daemon: DaemonProcess, repo: Path) -> None:
     """Exit 64 before anything starts."""
     done = daemon.cli("run", "--keep", "--", "true", cwd=repo)

@@ -1,5 +1,6 @@
 """``coachman resume``: a new run in the session of one that has ended."""
 
+from ..errors import UsageError
 from ..wire import EXIT_OK
 from .options import Command, Option
 from .run import TIMEOUTS, lent, report, stay, timeouts
@@ -17,6 +18,7 @@ COMMAND = Command(
     "outcome.",
     Option("-d --detach", "return once the run is started"),
     Option("--keep", "keep it for more prompts, also where X was not kept"),
+    Option("--no-keep", "let it end with its first turn, also where X was kept"),
     *TIMEOUTS,
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -40,7 +42,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
         before["run"],
         prompt,
         env=lent(console, client, before["agent"]),
-        keep=arguments.has("keep") or None,
+        keep=_keep(arguments),
         timeouts=timeouts(arguments, "resume"),
         title=arguments.text("title"),
         request_key=arguments.text("request-key"),
@@ -50,3 +52,11 @@ def main(console: "Console", arguments: "Arguments") -> int:
         report(console, started)
         return EXIT_OK
     return stay(console, client, started, keep=bool(started.get("keep")))
+
+
+def _keep(arguments: "Arguments") -> bool | None:
+    """What is said of keeping it; None leaves that to how X was."""
+    keep, end = arguments.has("keep"), arguments.has("no-keep")
+    if keep and end:
+        raise UsageError("cannot resume: --keep and --no-keep exclude each other")
+    return keep if keep or end else None
