@@ -8,7 +8,7 @@ import trio
 
 from coachmand import durable
 from coachmand.durable import AppendFile
-from coachmand.journal.cursors import Cursor, FileCursor, batches
+from coachmand.journal.cursors import Cursor, FileCursor
 from coachmand.journal.lines import Entry, decode
 from coachmand.journal.log import Journal, last_seq_of
 
@@ -38,7 +38,10 @@ async def appended(path: Path, members: list[dict[str, str]]) -> None:
 
 async def read_all(cursor: Cursor | FileCursor) -> list[int]:
     """Every seq from the cursor on, to the journal's end."""
-    return [line.seq async for lines in batches(cursor) for line in lines]
+    found: list[int] = []
+    while lines := await cursor.next():
+        found += [line.seq for line in lines]
+    return found
 
 
 async def test_every_reader_gets_every_line_once_whatever_its_pace(path: Path) -> None:

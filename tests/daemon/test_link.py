@@ -94,7 +94,7 @@ async def test_a_later_daemon_evicts_the_link_of_an_earlier_one(attempt: Attempt
         with pytest.raises(KeeperError) as caught:
             await first.write(0, b"late")
         assert caught.value.code == "gone"
-        assert (await second.refresh())["generation"] == 2
+        assert (await second.request("status"))["generation"] == 2
         assert (await refusal(attempt, generation=1)).code == "stale_generation"
         second.close()
 
@@ -166,7 +166,7 @@ async def test_closing_is_silent_and_the_agent_goes_on(attempt: Attempt) -> None
         link, watcher = await attach(attempt, nursery)
         assert link.status["running"]
         await link.hold()
-        assert (await link.refresh())["held"]
+        assert (await link.request("status"))["held"]
         assert await link.release() is None
         await link.set_deadline(1.0)
         await watcher.wait_gone()

@@ -6,18 +6,10 @@ from typing import Any
 from coachman_adapters import texts
 from coachman_adapters.acp import frames
 from coachman_adapters.acp.state import State
-from coachman_adapters.conversation import Action, Write
+from coachman_adapters.conversation import Write
+from coachman_adapters.opening import NoSessionError
 
 UNTOLD = "Internal error"
-
-
-class Refused(Exception):  # noqa: N818  a state of the dialogue, not a fault
-    """The session cannot be had. ``error`` is the `TurnEnded` error to report, after ``told``."""
-
-    def __init__(self, message: str, code: str, *told: Action) -> None:
-        super().__init__(message)
-        self.told = told
-        self.error: dict[str, Any] = {"message": message, "code": code}
 
 
 def call(state: State, method: str, params: Mapping[str, Any]) -> Write:
@@ -40,11 +32,9 @@ def reported(error: Mapping[str, Any], state: State, doing: str = "") -> dict[st
 
 
 def raise_error(error: Mapping[str, Any] | None, state: State, doing: str = "") -> None:
-    """Raise `Refused` with the agent's error, if it answered with one."""
+    """Raise `NoSessionError` with the agent's error, if it answered with one."""
     if error is not None:
-        refused = Refused("", "")
-        refused.error = reported(error, state, doing)
-        raise refused
+        raise NoSessionError.reported(reported(error, state, doing))
 
 
 def _message(error: Mapping[str, Any]) -> str:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from coachman_adapters.acp import messages, options
-from coachman_adapters.acp.calls import Refused, call, raise_error
+from coachman_adapters.acp.calls import call, raise_error
 from coachman_adapters.acp.frames import Response
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.acp.state import CONFIGURING, State
 from coachman_adapters.conversation import Action, AgentRequest, SetTimer
+from coachman_adapters.opening import NoSessionError
 from coachman_adapters.turn_state import READY
 
 
@@ -72,7 +73,7 @@ def _set_without_option(state: State, category: str, wanted: str) -> Action | No
         if wanted == state.mode:
             return None
         return call(state, messages.SET_MODE, messages.set_mode(session, wanted))
-    raise Refused(f"{_doing(state)}: the agent does not offer it", "not_offered")
+    raise NoSessionError(f"{_doing(state)}: the agent does not offer it", "not_offered")
 
 
 def current_mode(result: Mapping[str, Any]) -> str | None:

@@ -22,7 +22,7 @@ from coachman_adapters.acp import (
 )
 from coachman_adapters.acp.accounts import Accounts
 from coachman_adapters.acp.asks import Asks
-from coachman_adapters.acp.calls import Refused, call, reported
+from coachman_adapters.acp.calls import call, reported
 from coachman_adapters.acp.frames import Notification, Request, Response
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.acp.state import REPLAYING, State
@@ -39,6 +39,7 @@ from coachman_adapters.conversation import (
 )
 from coachman_adapters.events import NOTICE, OWN_STOP_REASONS, STOP_REASONS
 from coachman_adapters.lines import Line
+from coachman_adapters.opening import NoSessionError
 from coachman_adapters.turn_conversation import TurnConversation
 from coachman_adapters.turn_state import READY
 
@@ -84,7 +85,7 @@ class AcpConversation(TurnConversation[State, Asks]):
             return self._replayed()
         try:
             handshake.late(self._state, timer)
-        except Refused as refused:
+        except NoSessionError as refused:
             return self._fail(refused.error)
         return []
 
@@ -127,7 +128,7 @@ class AcpConversation(TurnConversation[State, Asks]):
         try:
             step = _STEPS[method](state, self._request, self._quirks, response)
             return step + self._prompt()
-        except Refused as refused:
+        except NoSessionError as refused:
             return [*refused.told, *self._fail(refused.error)]
 
     def _requested(self, request: Request, span: Span) -> list[Action]:
@@ -215,7 +216,7 @@ class AcpConversation(TurnConversation[State, Asks]):
         try:
             step = handshake.replayed(self._state, self._request, self._quirks)
             return step + self._prompt()
-        except Refused as refused:
+        except NoSessionError as refused:
             return self._fail(refused.error)
 
     def _reconfigured(self, update: Mapping[str, Any], span: Span) -> list[Action]:

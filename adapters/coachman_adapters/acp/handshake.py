@@ -1,7 +1,7 @@
 """From the first frame to a session that takes prompts.
 
 Every function takes the state one step further and returns what to do, or raises
-`Refused` with the error that ends the conversation.
+`NoSessionError` with the error that ends the conversation.
 """
 
 import re
@@ -10,11 +10,12 @@ from typing import Any
 
 from coachman_adapters import texts
 from coachman_adapters.acp import configuring, frames, messages, options
-from coachman_adapters.acp.calls import Refused, call, raise_error
+from coachman_adapters.acp.calls import call, raise_error
 from coachman_adapters.acp.frames import Response
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.acp.state import CONFIGURING, INITIALIZING, OPENING, REPLAYING, State
 from coachman_adapters.conversation import Action, AgentRequest, SessionKnown, SetTimer
+from coachman_adapters.opening import NoSessionError
 
 INITIALIZE_LIMIT_S = 60.0
 SESSION_LIMIT_S = 120.0
@@ -37,7 +38,9 @@ def late(state: State, timer: str) -> None:
         pending = ", ".join(state.requests.values())
         hint = f"; it said: {state.hint}" if state.hint else ""
         limit = f"{_LIMITS_S[timer]:.0f} s"
-        raise Refused(f"the agent did not answer {pending} within {limit}{hint}", "agent_silent")
+        raise NoSessionError(
+            f"the agent did not answer {pending} within {limit}{hint}", "agent_silent"
+        )
 
 
 def initialized(
@@ -50,7 +53,7 @@ def initialized(
     # Some agents echo any number, so only our own counts.
     if str(version) != str(messages.PROTOCOL_VERSION):
         message = f"the agent speaks ACP version {str(version)[:20]}, coachman speaks 1"
-        raise Refused(message, "protocol_version")
+        raise NoSessionError(message, "protocol_version")
     _read_agent(state, result)
     timers: list[Action] = [SetTimer("initialize", None), SetTimer("session", SESSION_LIMIT_S)]
     return [*timers, *_open(state, request, quirks)]
@@ -74,11 +77,11 @@ def _open(state: State, request: AgentRequest, quirks: Quirks) -> list[Action]:
         return [call(state, messages.SESSION_NEW, messages.session_new(request.cwd))]
     if quirks.session_form and not re.fullmatch(quirks.session_form, wanted):
         message = f"cannot resume session {wanted}: this agent's sessions have no such ids"
-        raise Refused(message, "no_session")
+        raise NoSessionError(message, "no_session")
     method = _again(state)
     if method is None:
         message = "cannot resume the session: the agent neither resumes nor loads sessions"
-        raise Refused(message, "cannot_resume")
+        raise NoSessionError(message, "cannot_resume")
     return [call(state, method, messages.session_again(wanted, request.cwd))]
 
 
@@ -102,10 +105,10 @@ def opened(state: State, request: AgentRequest, quirks: Quirks, response: Respon
     result = response.result if isinstance(response.result, dict) else {}
     session = result.get("sessionId") or wanted
     if not texts.is_id(session):
-        raise Refused("cannot open a session: the agent did not name it", "no_session")
+        raise NoSessionError("cannot open a session: the agent did not name it", "no_session")
     if wanted is not None and session != wanted:
         known = SessionKnown(session, state.agent_version)
-        raise Refused(f"{doing}: the agent opened {session} instead", "other_session", known)
+        raise NoSessionError(f"{doing}: the agent opened {session} instead", "other_session", known)
     state.session, state.options = session, options.offered(result)
     state.mode = configuring.current_mode(result)
     known_session = SessionKnown(session, state.agent_version)

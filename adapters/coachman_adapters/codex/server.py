@@ -14,12 +14,12 @@ from coachman_adapters import failing, texts
 from coachman_adapters.acp.frames import Notification, Request, Response
 from coachman_adapters.codex import failures, frames, handshake, messages, tokens
 from coachman_adapters.codex.asks import Asks
-from coachman_adapters.codex.handshake import Refused
 from coachman_adapters.codex.items import Items
 from coachman_adapters.codex.notifications import Notifications
 from coachman_adapters.codex.state import State
 from coachman_adapters.conversation import Action, AgentRequest, SetTimer, Span, TurnEnded
 from coachman_adapters.lines import Line
+from coachman_adapters.opening import NoSessionError
 from coachman_adapters.turn_conversation import TurnConversation
 
 CLEAN_TIMER = "clean"
@@ -78,7 +78,7 @@ class ServerConversation(TurnConversation[State, Asks]):
             return []
         try:
             return step(self, response, span)
-        except Refused as refused:
+        except NoSessionError as refused:
             return self._refused(refused)
 
     def _initialized(self, response: Response, _span: Span) -> list[Action]:
@@ -184,7 +184,7 @@ class ServerConversation(TurnConversation[State, Asks]):
 
     # --- ends -----------------------------------------------------------------------
 
-    def _refused(self, refused: Refused) -> list[Action]:
+    def _refused(self, refused: NoSessionError) -> list[Action]:
         """There is no thread."""
         return [*refused.told, *self._fail(refused.error)]
 

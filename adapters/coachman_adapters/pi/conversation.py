@@ -14,10 +14,10 @@ from coachman_adapters import failing, jsonlines, texts
 from coachman_adapters.conversation import Action, AgentRequest, Event, Span, TurnEnded
 from coachman_adapters.events import NOTICE
 from coachman_adapters.lines import Line
+from coachman_adapters.opening import NoSessionError
 from coachman_adapters.pi import commands, session
 from coachman_adapters.pi.accounts import Accounts
 from coachman_adapters.pi.dialogs import Dialogs
-from coachman_adapters.pi.session import Refused
 from coachman_adapters.pi.state import OPENING, State
 from coachman_adapters.pi.updates import Updates
 from coachman_adapters.turn_conversation import TurnConversation
@@ -45,7 +45,7 @@ class PiConversation(TurnConversation[State, Dialogs]):
         """Ask which session pi opened."""
         try:
             return session.greet(self._state, self._request)
-        except Refused as refused:
+        except NoSessionError as refused:
             return self._fail(refused.error)
 
     def expire(self, timer: str) -> list[Action]:
@@ -85,7 +85,7 @@ class PiConversation(TurnConversation[State, Dialogs]):
                 return session.opened(self._state, self._request, told) + self._prompt()
             if command == commands.GET_EFFORTS:
                 raise session.not_offered(self._state, self._request, told)
-        except Refused as refused:
+        except NoSessionError as refused:
             return [*refused.told, *self._fail(refused.error)]
         return []
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from coachman_adapters import texts
 from coachman_adapters.conversation import Action, AgentRequest, SessionKnown, SetTimer
+from coachman_adapters.opening import NoSessionError
 from coachman_adapters.pi import commands
 from coachman_adapters.pi.state import State
 from coachman_adapters.turn_state import READY
@@ -21,25 +22,16 @@ LEVELS = {
 _EFFORTS = {level: effort for effort, level in LEVELS.items()}
 
 
-class Refused(Exception):  # noqa: N818  a state of the dialogue, not a fault
-    """The session cannot be had. ``error`` is the `TurnEnded` error to report, after ``told``."""
-
-    def __init__(self, message: str, code: str, *told: Action) -> None:
-        super().__init__(message)
-        self.told = told
-        self.error: dict[str, Any] = {"message": message, "code": code}
-
-
 def is_session(session: str) -> bool:
     """Whether ``session`` has the form of an id."""
     return _ID.fullmatch(session) is not None and not session.endswith(".jsonl")
 
 
 def greet(state: State, request: AgentRequest) -> list[Action]:
-    """Ask what pi opened. Raises Refused for what is no session's id."""
+    """Ask what pi opened. Raises NoSessionError for what is no session's id."""
     if request.session is not None and not is_session(request.session):
         message = f"cannot resume session {request.session[:100]}: that is no id of a session"
-        raise Refused(message, "cannot_resume")
+        raise NoSessionError(message, "cannot_resume")
     return [SetTimer(TIMER, LIMIT_S), commands.command(state, commands.GET_STATE)]
 
 
@@ -47,12 +39,12 @@ def opened(state: State, request: AgentRequest, told: Mapping[str, Any]) -> list
     """Take the session, unless it is another than was asked for."""
     wanted, session = request.session, told.get("sessionId")
     if not texts.is_id(session) or not session:
-        raise Refused("cannot open a session: the agent did not name it", "no_session")
+        raise NoSessionError("cannot open a session: the agent did not name it", "no_session")
     _read_model(state, told.get("model"))
     known = SessionKnown(session)
     if wanted is not None and session != wanted:
         message = f"cannot resume session {wanted}: the agent opened {session} instead"
-        raise Refused(message, "other_session", known)
+        raise NoSessionError(message, "other_session", known)
     level = LEVELS.get(request.effort) if request.effort else None
     if level is not None and told.get("thinkingLevel") != level:
         return [known, commands.command(state, commands.GET_EFFORTS)]
@@ -60,13 +52,13 @@ def opened(state: State, request: AgentRequest, told: Mapping[str, Any]) -> list
     return [known, SetTimer(TIMER, None)]
 
 
-def not_offered(state: State, request: AgentRequest, told: Mapping[str, Any]) -> Refused:
+def not_offered(state: State, request: AgentRequest, told: Mapping[str, Any]) -> NoSessionError:
     """pi takes the nearest effort that the model has, silently; we name those that it has."""
     given = told.get("levels")
     levels = [level for level in given if isinstance(level, str)] if isinstance(given, list) else []
     offered = ", ".join(_EFFORTS.get(level, level) for level in levels) or "none"
     message = f"cannot set effort to {request.effort!r}: {state.model} takes {offered}"
-    return Refused(message, "not_offered")
+    return NoSessionError(message, "not_offered")
 
 
 def _read_model(state: State, model: Any) -> None:

@@ -1,6 +1,5 @@
 """Cursors: positions in a journal that somebody reads from, live or long ended."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import trio
@@ -66,9 +65,3 @@ class FileCursor:
         """The seq of the journal's last line. Blocks."""
         self.head = last_seq_of(self.path)
         return self.head
-
-
-async def batches(cursor: Cursor | FileCursor) -> AsyncIterator[list[Line]]:
-    """Everything from the cursor on, a batch at a time, until the journal ends."""
-    while lines := await cursor.next():
-        yield lines

@@ -129,7 +129,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "trim": Operation(trimming.trim, _perhaps(landlock.REMOVE), _LONG_S),
     "patch": Operation(patches.patch, _repository, _LONG_S),
     "changes": Operation(patches.changes, _repository),
-    "stat": Operation(patches.stat, _repository),
     "hash_tree": Operation(artifacts.hash_tree, _read_directory, _LONG_S),
     "delete_tree": Operation(deletion.delete_tree, _deleted_directory, _LONG_S),
 }

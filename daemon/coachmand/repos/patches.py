@@ -1,4 +1,4 @@
-"""What changed between two trees: a patch for `git apply --index`, names, totals."""
+"""What changed between two trees: a patch for `git apply --index`, and names."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pygit2.enums import DeltaStatus, DiffOption
 
 from coachmand.repos import beneath, objects, opening
 from coachmand.repos.errors import TOO_LARGE, RepoError
-from coachmand.repos.records import DiffStat, FileChange
+from coachmand.repos.records import FileChange
 
 MAX_PATCH_BYTES = 256 << 20
 
@@ -54,12 +54,6 @@ def _unambiguous(part: Any) -> bytes:
 def changes(common: str, old: str, new: str) -> list[dict[str, Any]]:
     """A `FileChange` for each path that differs."""
     return [asdict(_change(part)) for part in _typed(common, old, new) if part is not None]
-
-
-def stat(common: str, old: str, new: str) -> dict[str, int]:
-    """A `DiffStat` of all that differs."""
-    stats = _typed(common, old, new).stats
-    return asdict(DiffStat(stats.files_changed, stats.insertions, stats.deletions))
 
 
 def _typed(common: str, old: str, new: str) -> Any:

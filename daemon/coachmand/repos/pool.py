@@ -13,7 +13,6 @@ from coachmand.repos.discovery import Found, discover
 from coachmand.repos.process import WorkerProcess
 from coachmand.repos.records import (
     Artifact,
-    DiffStat,
     FileChange,
     Repository,
     Salvage,
@@ -212,10 +211,6 @@ class GitWorkers:
         """Each changed path with its lines added and removed."""
         result = await self._call(common, "changes", common=common, old=old, new=new)
         return tuple(FileChange(**each) for each in result)
-
-    async def diff_stat(self, common: str, old: str, new: str) -> DiffStat:
-        """Files changed and lines added and removed, in all."""
-        return DiffStat(**await self._call(common, "stat", common=common, old=old, new=new))
 
     async def hash_tree(self, directory: str, *, key: str = _NO_REPOSITORY) -> tuple[Artifact, ...]:
         """Each regular file below a directory. ``key`` names the worker to use."""

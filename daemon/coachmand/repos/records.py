@@ -80,15 +80,6 @@ class FileChange:
 
 
 @frozen
-class DiffStat:
-    """Totals over all changed paths, in files and lines."""
-
-    files: int
-    added: int
-    removed: int
-
-
-@frozen
 class Artifact:
     """A regular file below a directory: relative path, bytes, lower-case hex digest.
 

@@ -2,11 +2,9 @@
 
 import select
 import socket
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import structlog
 import trio
 from attrs import frozen
 from jsonrpcserver.request import Request
@@ -19,6 +17,9 @@ from coachmand.rpc.lines import LineSplitter, LineTooLongError
 from coachmand.rpc.outbox import Outbox
 from coachmand.rpc.registry import Registry
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 READ_BYTES = 64 * 1024
 # A client that reads it knows that what was not answered before was not carried out.
 LEAVING = encode_notification("daemon.leaving", {"reason": "restart"})
@@ -26,8 +27,6 @@ LEAVING = encode_notification("daemon.leaving", {"reason": "restart"})
 LINGER_S = 2.0
 BUSY_RETRY_S = 0.1
 CANCEL_METHOD = "$/cancelRequest"
-
-log = structlog.get_logger("rpc")
 
 
 @frozen
@@ -58,7 +57,6 @@ class Peer:
         self._connection = trio.CancelScope()
         self._leaving = False
         self._answered = trio.lowlevel.ParkingLot()
-        self._on_close: list[Callable[[], None]] = []
 
     def __repr__(self) -> str:
         return f"<Peer pid {self.credentials.pid}, {len(self._in_flight)} in flight>"
@@ -71,10 +69,6 @@ class Peer:
         """
         await self._outbox.put_events(lines)
 
-    def on_close(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when the connection ends, however it ends."""
-        self._on_close.append(callback)
-
     async def serve(self, make_context: "Callable[[Peer], Any]") -> None:
         """Serve the connection until it ends, then close the socket.
 
@@ -85,7 +79,7 @@ class Peer:
             with self._connection:
                 await self._serve()
         finally:
-            self._close()
+            self._sock.close()
 
     async def _serve(self) -> None:
         async with trio.open_nursery() as connection:
@@ -239,14 +233,6 @@ class Peer:
             watcher.register(self._sock.fileno(), 0)
             await trio.lowlevel.wait_readable(watcher.fileno())
         scope.cancel()
-
-    def _close(self) -> None:
-        self._sock.close()
-        for callback in self._on_close:
-            try:
-                callback()
-            except Exception as error:
-                log.error("on_close_failed", exc_info=error)
 
 
 def _busy(active: int) -> RpcError:

@@ -163,11 +163,6 @@ class KeeperLink:
         if reply["storage_error"] is not None:
             self._watcher.storage(reply["storage_error"], reply["storage_errno"])
 
-    async def refresh(self) -> dict[str, Any]:
-        """Ask for the status and keep it."""
-        self.status = await self.request("status")
-        return self.status
-
     def close(self) -> None:
         """Let go of the keeper without a word; the agent goes on."""
         self._closed = True
