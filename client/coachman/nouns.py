@@ -265,14 +265,18 @@ class RunMethods(Noun):
         until: "results.WaitFor | None" = None,
         any: bool | None = None,
         timeout_s: float | None = None,
+        idle: bool | None = None,
         dir: str | None = None,
     ) -> "results.Waited":
         """Wait for all ``runs`` (or ``any``) to end, or to need attention.
 
         ``timeout_s`` None waits for ever; running out of it is no error but
-        ``met: timeout``.
+        ``met: timeout``. With ``idle`` it is over as well (``met: idle``) when all that
+        has not ended is parked, with nothing to do.
         """
-        params = _given(runs=[*runs], until=until, any=any, timeout_s=timeout_s, dir=dir)
+        params = _given(
+            runs=[*runs], until=until, any=any, timeout_s=timeout_s, idle=idle, dir=dir
+        )
         patience = None if timeout_s is None else timeout_s + WAIT_GRACE_S
         answer: results.Waited = self._caller.call("run.wait", params, timeout_s=patience)
         return answer

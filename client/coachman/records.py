@@ -15,10 +15,15 @@ class Option(TypedDict):
 
 
 class Attention(TypedDict):
-    """What a run waits for from a person; ``tool`` is the call that it is about."""
+    """What a run needs from a person.
+
+    ``kind`` permission has a ``request`` to be answered, the ``tool`` call that it is about and
+    ``options``. storage is a full disk, stall an agent that was silent for so long that it is
+    about to be ended, which happens at ``deadline``.
+    """
 
     kind: str
-    request: str
+    request: str | None
     question: str
     tool: dict[str, Any] | None
     options: list[Option]

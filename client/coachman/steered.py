@@ -33,7 +33,7 @@ class WaitedRun(TypedDict):
 class Waited(TypedDict):
     """Which condition was met, and the runs asked about."""
 
-    met: Literal["ended", "attention", "turn", "timeout"]
+    met: Literal["ended", "attention", "turn", "idle", "timeout"]
     runs: list[WaitedRun]
 
 

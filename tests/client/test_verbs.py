@@ -318,24 +318,21 @@ def test_wait_has_one_code_for_all(
 
 
 def test_wait_says_once_that_a_run_has_parked(state_dir: Path) -> None:
-    """Whoever waits when it parks is told; a prompt that waits for a place is something to come."""
-    states = iter(["active", "parked", "parked", "ended"])
-    queues = iter([[], [{"prompt": 2, "title": "go on"}]])
+    """Whoever waits when it parks is told, and waits on without being told again."""
+    answers = iter([("timeout", "active"), ("idle", "parked"), ("ended", "ended")])
 
     def wait(_params: object, _peer: Peer) -> dict[str, object]:
-        now = next(states)
+        met, now = next(answers)
         run = {"run": RUN, "handle": HANDLE, "state": now, "outcome": "succeeded"}
-        return {"met": "ended" if now == "ended" else "timeout", "runs": [run]}
+        return {"met": met, "runs": [run]}
 
-    details = lambda _params, _peer: {"queue": next(queues)}  # noqa: E731 - one call, one answer
-    with daemon_at(state_dir, run__wait=wait, run__get=details):
+    with daemon_at(state_dir, run__wait=wait) as daemon:
         told = coachman(state_dir, "wait", "@")
-        states = iter(["parked", "ended"])
-        untold = coachman(state_dir, "wait", "@")
+    asked = [(p["runs"], p.get("timeout_s"), p.get("idle")) for p in daemon.params("run.wait")]
 
     assert told.stderr.count("\n") == 1
     assert told.stderr.startswith("k7q3x  parked: nothing happens until it is prompted or closed")
-    assert untold.stderr == ""
+    assert asked == [(["@"], 0, True), ([RUN], None, True), ([RUN], None, None)]
 
 
 def test_wait_asks_again_when_the_daemon_restarts(state_dir: Path) -> None:

@@ -29,7 +29,7 @@ KNOWN = {
 }
 # Verbs that act on some runs only.
 FITTING = {
-    "answer": lambda row: row.get("attention"),
+    "answer": lambda row: (row.get("attention") or {}).get("options"),
     "cancel": lambda row: row.get("state") != "ended",
     "close": lambda row: row.get("state") != "ended",
     "interrupt": lambda row: row.get("state") != "ended",

@@ -66,8 +66,10 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield from _turns(details)
     attention = details.get("attention")
     if attention:
-        yield "asks", question(attention)
-        yield "answer", f"coachman answer {visible(details['handle'])} {words_for(attention)}"
+        asks = bool(attention["options"])
+        yield "asks" if asks else "needs you", question(attention)
+        if asks:
+            yield "answer", f"coachman answer {visible(details['handle'])} {words_for(attention)}"
     yield "tokens", tokens(details.get("tokens"))
     yield "cost", cost(details.get("cost_usd"))
     yield "changes", changes(details.get("changes"))

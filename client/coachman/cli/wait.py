@@ -43,8 +43,6 @@ COMMAND = Command(
 )
 # A daemon that is restarted is back within moments.
 RETURN_S = 30.0
-# How long it may take until somebody who waits is told that a run has parked.
-LOOK_S = 2.0
 _PAUSE_S = 0.1
 
 
@@ -71,13 +69,12 @@ def main(console: "Console", arguments: "Arguments") -> int:
 
 
 class _Waiting:
-    """`run.wait`, in looks: asked again while it is not met, and when the daemon restarts."""
+    """`run.wait`, asked again when the daemon restarts, and once all that is left has parked."""
 
     def __init__(self, console: "Console", query: "dict[str, Any]") -> None:
         self._console = console
         self._client = console.client()
         self._query = query
-        self._parked: set[str] = set()
         self._back_by: float | None = None
 
     def __repr__(self) -> str:
@@ -86,26 +83,27 @@ class _Waiting:
     def until_met(self, timeout_s: float | None) -> "Waited":
         """What was met, or that ``timeout_s`` ran out."""
         ends = None if timeout_s is None else time.monotonic() + timeout_s
-        look_s = 0.0
+        # Turns are counted from the question on: it must not be put twice.
+        pinned = idle_told = self._query["until"] == "turn"
         while True:
             left = None if ends is None else max(0.0, ends - time.monotonic())
-            # Turns are counted from the question on: it must not be put twice.
-            whole = self._query["until"] == "turn" or (left is not None and left <= look_s)
-            waited = self._ask(left if whole else look_s)
+            waited = self._ask(left if pinned else 0.0, idle=not idle_told)
             if waited is None:
                 continue
             # A reference such as @ may mean another run in the next moment.
             self._query["runs"] = [run["run"] for run in waited["runs"]]
-            if waited["met"] == "timeout":
+            if waited["met"] == "idle":
                 self._point_out(waited["runs"])
-            if waited["met"] != "timeout" or whole:
+                idle_told = True
+            elif pinned or waited["met"] != "timeout":
                 return waited
-            look_s = LOOK_S
+            pinned = True
 
-    def _ask(self, timeout_s: float | None) -> "Waited | None":
+    def _ask(self, timeout_s: float | None, *, idle: bool) -> "Waited | None":
         """One answer; None where the daemon is gone for the moment."""
+        query = {**self._query, "timeout_s": timeout_s, "idle": idle or None}
         try:
-            waited: Waited = self._client.run.wait(timeout_s=timeout_s, **self._query)
+            waited: Waited = self._client.run.wait(**query)
         except (ConnectionLostError, DaemonNotRunning):
             if self._back_by is None:
                 self._back_by = time.monotonic() + RETURN_S
@@ -119,22 +117,13 @@ class _Waiting:
 
     def _point_out(self, runs: "list[WaitedRun]") -> None:
         """Say of what parked that it stays so."""
-        parked = {run["run"] for run in runs if run["state"] == "parked"}
         for run in runs:
-            if run["run"] in parked - self._parked and not self._has_prompts(run["run"]):
+            if run["state"] == "parked":
                 handle = visible(run["handle"])
                 self._note(
                     f"{handle}  parked: nothing happens until it is prompted or closed:"
                     f" coachman prompt {handle} …; coachman close {handle}"
                 )
-        self._parked = parked
-
-    def _has_prompts(self, run: str) -> bool:
-        """Whether prompts wait for no more than a place."""
-        try:
-            return bool(self._client.run.get(run).get("queue"))
-        except (ConnectionLostError, DaemonNotRunning):
-            return False
 
     def _note(self, text: str) -> None:
         if not self._console.quiet:
@@ -147,7 +136,8 @@ def _line(run: "WaitedRun") -> str:
     if run.get("met") == "turn":
         return f"{handle}  turn {run.get('turn')} ended: {visible(run.get('turn_stop_reason'))}"
     if attention:
-        return f"{handle}  {state(run)}: {question(attention)}  (coachman answer {handle} …)"
+        told = f"{handle}  {state(run)}: {question(attention)}"
+        return told + (f"  (coachman answer {handle} …)" if attention.get("options") else "")
     now = run.get("now")
     return f"{handle}  {state(run)}" + (f": {visible(now)}" if now else "")
 

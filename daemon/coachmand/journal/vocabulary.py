@@ -80,7 +80,15 @@ def decides(type_: str, members: Mapping[str, Any]) -> bool:
 
 # Whoever waits for a run looks again after one of these.
 CHANGES = frozenset(
-    {RUN_STATE, RUN_ENDED, TURN_ENDED, PERMISSION_REQUESTED, PERMISSION_RESOLVED, RUN_QUEUED}
+    {
+        RUN_STATE,
+        RUN_ENDED,
+        TURN_ENDED,
+        PERMISSION_REQUESTED,
+        PERMISSION_RESOLVED,
+        RUN_QUEUED,
+        DEADLINE_WARNED,
+    }
 )
 
 EVENT_TYPES = (

@@ -14,11 +14,12 @@ from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from ..runs import diffs, inbox, waiting
+from ..runs.attention import attention_of
 from ..runs.lists import Filter, list_runs
 from ..runs.record import Record
 from ..runs.request import StartRequest
 from ..runs.resumption import ResumeRequest, why_not
-from ..runs.summary import attention_of, summary_of
+from ..runs.summary import summary_of
 from ..runs.transcript import transcript
 from ..runs.view import View
 from . import run_turns
@@ -56,12 +57,17 @@ class ListParams:
 
 @frozen
 class WaitParams:
-    """``attention`` is met by an open question as well as by the end."""
+    """``attention`` is met by whatever needs a person, and each by the run's end as well.
+
+    With ``idle`` the answer also comes once all that has not ended is parked and nothing waits
+    for it, so that without a prompt or a close nothing would ever happen.
+    """
 
     runs: tuple[str, ...]
     until: Literal["ended", "attention", "turn"] = "ended"
     any: bool = False
     timeout_s: float | None = None
+    idle: bool = False
     dir: str | None = None
 
 
@@ -167,7 +173,12 @@ def register(registry: Registry) -> None:
         met: Any
         rows: Any
         met, rows = await waiting.wait(
-            context.supervisor, runs, params.until, any_of=params.any, timeout_s=params.timeout_s
+            context.supervisor,
+            runs,
+            params.until,
+            any_of=params.any,
+            timeout_s=params.timeout_s,
+            idle=params.idle,
         )
         return {"met": met, "runs": rows}
 
@@ -295,7 +306,8 @@ async def _result(context: Context, run: str) -> Any:
     found = await trio.to_thread.run_sync(directory.read_result)
     if found is None or (living is not None and living.view.state != "ended"):
         state = living.view.state if living else "unknown"
-        asks = living is not None and attention_of(living.view) is not None
+        needs = attention_of(living.view) if living is not None else None
+        asks = needs is not None and needs["kind"] == "permission"
         raise RpcError(
             "Conflict",
             f"cannot give the result: run {run[-5:]} is {state}",

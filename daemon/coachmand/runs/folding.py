@@ -66,6 +66,8 @@ def _slept(view: "View", event: Event) -> None:
 
 def _warned(view: "View", event: Event) -> None:
     view.warned.append(" ".join([event["which"], event.get("request", "")]).strip())
+    if event["which"] == "stall":
+        view.stalls_at = event["deadline"]
 
 
 def _forget_warning(view: "View", which: str) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .attention import attention_of
 from .record import Record
 from .view import View
 
@@ -46,19 +47,3 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
         "last_seq": view.seq,
         "last_event_at": view.last_ms,
     }
-
-
-def attention_of(view: View) -> dict[str, Any] | None:
-    """What the run waits for a person to decide: the oldest open question."""
-    if view.state != "waiting" or view.goes_on:
-        return None
-    for asked in view.pending.values():
-        return {
-            "kind": "permission",
-            "request": asked.request,
-            "question": asked.question,
-            "tool": asked.tool,
-            "options": asked.options,
-            "deadline": asked.deadline,
-        }
-    return None

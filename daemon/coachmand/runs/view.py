@@ -59,6 +59,7 @@ class View:
     in_turn: Stopwatch = field(factory=Stopwatch)
     asleep: dict[str, Any] | None = None
     warned: list[str] = field(factory=list)
+    stalls_at: int | None = None
     open_tools: set[str] = field(factory=set)
     session: str | None = None
     first_session: str | None = None
@@ -141,6 +142,7 @@ class View:
             if self.warned:
                 # Silence is over; should it come again, it is warned of again.
                 self.warned = [name for name in self.warned if name != "stall"]
+                self.stalls_at = None
             self.first_event_ms = self.first_event_ms or event["ts"]
         if (reader := READERS.get(event["type"])) is not None:
             reader(self, event)

@@ -7,8 +7,9 @@ import trio
 from coachman.wire import EXIT_LOST, exit_of_result
 
 from ..evidence.rundir import RunDirectory
+from .attention import attention_of, next_of
 from .clock import epoch_ms
-from .summary import attention_of, summary_of
+from .summary import summary_of
 from .supervisor import Supervisor
 from .view import View
 
@@ -23,11 +24,13 @@ async def wait(
     *,
     any_of: bool,
     timeout_s: float | None,
+    idle: bool = False,
 ) -> tuple[str, list[Row]]:
-    """What was met (ended, attention, turn, timeout), and a row for each of ``runs``.
+    """What was met (ended, attention, turn, idle, timeout), and a row for each of ``runs``.
 
     ``until`` attention and turn are met by the end as well. Without ``any_of`` all must meet it.
     A turn is one that ends from now on, unless the run is through with all that it was asked.
+    ``idle`` is met when nothing will happen by itself in what has not ended.
     """
     ended = {name: run.view.turn_ended for name, run in supervisor.runs.items() if name in runs}
     deadline = float("inf") if timeout_s is None else trio.current_time() + timeout_s
@@ -38,6 +41,8 @@ async def wait(
         if enough(row["met"] for row in rows):
             met = {row["met"] for row in rows if row["met"]}
             return "attention" if "attention" in met else next(iter(met), "ended"), rows
+        if idle and all(row["met"] or _is_idle(supervisor, row["run"]) for row in rows):
+            return "idle", rows
         with trio.move_on_at(deadline) as scope:
             await supervisor.wait_for_change(seen)
         if scope.cancelled_caught:
@@ -103,7 +108,13 @@ def _is_through(keep: bool, view: View, turn_before: int) -> bool:
     return view.turn_ended > turn_before or (view.state == "parked" and not view.queue)
 
 
+def _is_idle(supervisor: Supervisor, run: str) -> bool:
+    """Whether a run is parked and has nothing to do."""
+    living = supervisor.runs.get(run)
+    return living is not None and living.view.state == "parked" and not living.view.queue
+
+
 def _next_of(handle: str, attention: Row | None, view: View) -> list[list[str]]:
     if attention is None:
         return [["coachman", "close", handle]] if view.state == "parked" else []
-    return [["coachman", "answer", handle, choice] for choice in ("allow", "deny")]
+    return next_of(handle, attention)
