@@ -274,9 +274,7 @@ class RunMethods(Noun):
         ``met: timeout``. With ``idle`` it is over as well (``met: idle``) when all that
         has not ended is parked, with nothing to do.
         """
-        params = _given(
-            runs=[*runs], until=until, any=any, timeout_s=timeout_s, idle=idle, dir=dir
-        )
+        params = _given(runs=[*runs], until=until, any=any, timeout_s=timeout_s, idle=idle, dir=dir)
         patience = None if timeout_s is None else timeout_s + WAIT_GRACE_S
         answer: results.Waited = self._caller.call("run.wait", params, timeout_s=patience)
         return answer

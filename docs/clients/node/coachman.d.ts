@@ -49,13 +49,17 @@ export type Artifact = {
   "size": number;
 };
 
-/** What a run waits for from a person; `tool` is the call that it is about. */
+/** What a run needs from a person.
+ *
+ * `kind` permission has a `request` to be answered, the `tool` call that it is about and
+ * `options`. storage is a full disk, stall an agent that was silent for so long that it is
+ * about to be ended, which happens at `deadline`. */
 export type Attention = {
   "deadline": number | null;
   "kind": string;
   "options": Array<Option>;
   "question": string;
-  "request": string;
+  "request": string | null;
   "tool": Record<string, unknown> | null;
 };
 
@@ -1359,7 +1363,7 @@ export type Unsubscribed = {
 
 /** Which condition was met, and the runs asked about. */
 export type Waited = {
-  "met": "attention" | "ended" | "timeout" | "turn";
+  "met": "attention" | "ended" | "idle" | "timeout" | "turn";
   "runs": Array<WaitedRun>;
 };
 
@@ -1670,6 +1674,7 @@ export interface Methods {
       "until"?: "attention" | "ended" | "turn";
       "any"?: boolean;
       "timeout_s"?: number | null;
+      "idle"?: boolean;
       "dir"?: string | null;
     };
     result: Waited;
