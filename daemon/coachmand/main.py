@@ -35,8 +35,9 @@ from coachman_sandbox.environment import scrub
 from . import durable, logs, memory, report
 from .agents import adapters_of
 from .build import build_digest, installed_version
-from .config import Config, ConfigError, load
+from .config import Config
 from .config_file import ConfigFile
+from .config_reader import ConfigError, load
 from .evidence.state import StateDirectory
 from .indexing import open_index, reindex
 from .methods import build_registry

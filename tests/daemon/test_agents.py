@@ -3,7 +3,8 @@
 from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import AgentRequest, LaunchPlan, UserFiles
 from coachmand.agents import adapters_of
-from coachmand.config import Config, parse
+from coachmand.config import Config
+from coachmand.config_reader import parse
 
 REQUEST = AgentRequest("/workspace", "/home/agent")
 TEXT = """

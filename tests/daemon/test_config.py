@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coachmand.config import AgentInstance, Config, ConfigError, RepoSettings, load, parse
+from coachmand.config import AgentInstance, Config, RepoSettings
+from coachmand.config_reader import ConfigError, load, parse
 from coachmand.config_values import duration_s
 
 HOME = "/home/u"

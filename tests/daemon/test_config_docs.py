@@ -7,7 +7,7 @@ import pytest
 from attrs import fields
 
 import sourcetree
-from coachmand import config
+from coachmand import config, config_reader
 
 TEXT = (sourcetree.ROOT / "docs/configuration.md").read_text()
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| .* \| ([^|]*) \|$", TEXT, re.MULTILINE)
@@ -40,4 +40,4 @@ def test_what_is_built_in_is_told(name: str, told: str) -> None:
     """A file that sets a key to what the document calls built in changes nothing."""
     text = told.partition(":")[0].strip("`")
 
-    assert config.parse(f"{name} = {text}\n", "/home/me") == config.Config()
+    assert config_reader.parse(f"{name} = {text}\n", "/home/me") == config.Config()
