@@ -1,4 +1,4 @@
-"""From a policy to bubblewrap's arguments: a pure function."""
+"""From a policy to bubblewrap's arguments: a pure function, the shipped filters included."""
 
 import posixpath
 import re
@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from . import seccomp
 from .finder import Bwrap, BwrapMissing, find_bwrap
 from .policy import (
     Bind,
@@ -57,11 +58,12 @@ class _Data:
         return f"{{fd:{len(self.items) - 1}}}"
 
 
-def compile_policy(policy: Policy) -> Compiled:
+def compile_policy(policy: Policy, machine: str = seccomp.MACHINE) -> Compiled:
     """The arguments of one sandbox, in a deterministic order: a parent is mounted before its child.
 
     Raises PolicyError for paths that are not absolute and plain, two mounts at one
-    place, and text that cannot be an argument.
+    place, and text that cannot be an argument; FilterMissing where there is no system
+    call filter for ``machine``.
     """
     data = _Data()
     args = [*isolation(policy), "--clearenv", *_environment(policy)]
@@ -71,6 +73,7 @@ def compile_policy(policy: Policy) -> Compiled:
     # Last, when everything below them is in place.
     args += [arg for mount in mounts if isinstance(mount, Dev) for arg in _seal(mount.destination)]
     args += [*_seal("/"), "--chdir", _plain(policy.cwd, "the working directory")]
+    args += ["--seccomp", data.token(seccomp.program(policy.system_calls, machine))]
     return Compiled(tuple(args), tuple(data.items))
 
 
@@ -150,6 +153,10 @@ def describe(policy: Policy) -> dict[str, Any]:
         "digest": policy.digest,
         "network": policy.network,
         "hostname": policy.hostname,
+        "system_calls": {
+            "filter": policy.system_calls,
+            "sha256": seccomp.digest(policy.system_calls),
+        },
         "cwd": policy.cwd,
         "mounts": [_describe(mount) for mount in ordered(policy.mounts)],
         "environment": [

@@ -12,8 +12,10 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from .seccomp import SystemCalls
+
 # Raised when the same policy data would grant something else.
-POLICY_VERSION = 1
+POLICY_VERSION = 2
 
 # What a mount is for. "system": the host's programs and libraries; "runtime": the
 # agent's own executable; "place": this run's directories; "mask": hides, grants nothing.
@@ -114,6 +116,7 @@ class Policy:
     network: Network = "host"
     hostname: str = "coachman"
     user_namespaces: bool = False
+    system_calls: SystemCalls = "strict"
 
     @property
     def digest(self) -> str:
@@ -135,6 +138,7 @@ def digest_input(policy: Policy) -> bytes:
         "network": policy.network,
         "hostname": policy.hostname,
         "user_namespaces": policy.user_namespaces,
+        "system_calls": policy.system_calls,
         "grants": sorted(granted),
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

@@ -5,10 +5,11 @@ import subprocess
 
 from attrs import frozen
 
-from .bubblewrap import compile_policy
+from .bubblewrap import Compiled, compile_policy
 from .finder import CLEAN_ENV, Bwrap
 from .host import Host, read_host, read_small
 from .policy import Bind, Dev, Mount, Policy, Proc, Symlink, Tmpfs
+from .seccomp import FilterMissing
 
 PROBE_LIMIT_S = 20.0
 _USERNS_HINT = (
@@ -37,19 +38,13 @@ class KernelFacts:
 
 
 def probe(bwrap: Bwrap) -> Probe:
-    """Build the walls around ``true`` once, with the namespaces of a real run. Blocking."""
-    compiled = compile_policy(_smallest(read_host({})))
-    command = [bwrap.path, *compiled.args, "--", "/usr/bin/env", "true"]
+    """Build the walls around ``true`` once: a real run's namespaces and filter. Blocking."""
     try:
-        done = subprocess.run(
-            command,
-            env=CLEAN_ENV,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PROBE_LIMIT_S,
-            check=False,
-        )
+        compiled = compile_policy(_smallest(read_host({})))
+    except FilterMissing as error:
+        return Probe(False, str(error), "run coachman on such a machine: no run goes unfiltered")
+    try:
+        done = _build(bwrap, compiled)
     except subprocess.TimeoutExpired:
         return Probe(False, "bubblewrap did not finish in time", "try again on a less busy machine")
     except OSError as error:
@@ -57,6 +52,34 @@ def probe(bwrap: Bwrap) -> Probe:
     if done.returncode == 0:
         return Probe(True)
     return classify(done.stderr.decode(errors="replace"), kernel_facts())
+
+
+def _build(bwrap: Bwrap, compiled: Compiled) -> "subprocess.CompletedProcess[bytes]":
+    descriptors = [_descriptor(content) for content in compiled.data]
+    numbers = {f"{{fd:{index}}}": str(number) for index, number in enumerate(descriptors)}
+    args = [numbers.get(arg, arg) for arg in compiled.args]
+    try:
+        return subprocess.run(
+            [bwrap.path, *args, "--", "/usr/bin/env", "true"],
+            env=CLEAN_ENV,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_LIMIT_S,
+            check=False,
+            pass_fds=descriptors,
+        )
+    finally:
+        for number in descriptors:
+            os.close(number)
+
+
+def _descriptor(content: bytes) -> int:
+    """A descriptor that reads ``content``; a filter is far smaller than a pipe's buffer."""
+    read, write = os.pipe()
+    os.write(write, content)
+    os.close(write)
+    return read
 
 
 def _smallest(host: Host) -> Policy:

@@ -181,7 +181,7 @@ EDIT = Profile(
         "abstract sockets are reachable",
         "permissions": "allowed and recorded, unless the run says ask or deny",
         "confinement": "namespaces for users, processes, IPC, host name and cgroups; no "
-        "capabilities, no new user namespaces; no system call filter and no memory cap yet",
+        "capabilities, no new namespaces; a strict filter for system calls; no memory cap yet",
     },
     build=edit,
 )

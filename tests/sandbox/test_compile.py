@@ -26,6 +26,7 @@ from coachman_sandbox.policy import (
     digest_input,
 )
 from coachman_sandbox.profiles import edit
+from coachman_sandbox.seccomp import program
 
 EMPTY = Policy("edit", (), cwd="/")
 NAMES = st.from_regex(r"[A-Z][A-Z0-9_]{0,12}", fullmatch=True)
@@ -56,9 +57,9 @@ def test_each_kind_of_mount_compiles_to_its_option() -> None:
         "--ro-bind /h /a --bind /h /b --ro-bind-try /h /c "
         "--perms 1777 --size 4096 --tmpfs /d --perms 0444 --file {fd:0} /e "
         "--perms 0444 --ro-bind-data {fd:1} /f --perms 0755 --dir /g --symlink usr/x /h "
-        "--proc /i --dev /j --remount-ro /j --remount-ro / --chdir /"
+        "--proc /i --dev /j --remount-ro /j --remount-ro / --chdir / --seccomp {fd:2}"
     )
-    assert compiled.data == (b"one", b"two")
+    assert compiled.data == (b"one", b"two", program("strict"))
 
 
 def test_the_walls_are_in_every_compilation() -> None:

@@ -9,6 +9,7 @@ from coachman import results
 from coachman_sandbox import bubblewrap, profiles
 from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.policy import AgentAccess, PolicyError
+from coachman_sandbox.seccomp import FilterMissing
 
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
@@ -39,7 +40,7 @@ def register(registry: Registry) -> None:
         params=ExplainParams,
         result=results.ProfileExplained,
         summary="A profile as facts and as the compiled policy.",
-        errors=("NotFound",),
+        errors=("NotFound", "BoundaryUnavailable"),
     )
     async def explain(context: Context, params: ExplainParams) -> results.ProfileExplained:
         try:
@@ -48,7 +49,10 @@ def register(registry: Registry) -> None:
             raise RpcError("NotFound", str(error)) from error
         access = await trio.to_thread.run_sync(_access, context, params.agent)
         policy = profiles.preview(params.profile, access, context.services.boundary.host)
-        compiled = bubblewrap.describe(policy)
+        try:
+            compiled = bubblewrap.describe(policy)
+        except FilterMissing as error:
+            raise RpcError("BoundaryUnavailable", str(error)) from error
         return {"profile": params.profile, "facts": facts, "policy": compiled}
 
 
