@@ -152,8 +152,10 @@ def guard(name: str, function: Function) -> Function:
 
     def guarded(*args: object, **kwargs: object) -> object:
         if _strike(name) == "short":
-            fd, data = args[0], bytes(args[1])  # type: ignore[call-overload]
-            function(fd, data[: len(data) // 2])
+            fd, data, *where = args
+            # What only takes room has no half that anybody could see.
+            if isinstance(data, (bytes, memoryview)):
+                function(fd, data[: len(data) // 2], *where)
             raise OSError(ENOSPC, os.strerror(ENOSPC))
         return function(*args, **kwargs)
 

@@ -109,6 +109,26 @@ except durable.FullError:
     assert path.read_bytes() == b"first\nthird\n"
 
 
+def test_a_change_in_place_that_is_cut_short_is_a_full_disk(tmp_path: Path) -> None:
+    """Half of it is in its place, and asked again the whole is."""
+    path = tmp_path / "log"
+    path.write_bytes(b"one secret, two")
+    code = f"""
+import os
+from coachmand import durable
+fd = os.open({str(path)!r}, os.O_RDWR)
+try:
+    durable.overwrite(fd, b"******", 4)
+except durable.FullError:
+    print(os.pread(fd, 99, 0).decode())
+    durable.overwrite(fd, b"******", 4)
+"""
+    done = run("disk.write:short@1", code, tmp_path / "strikes")
+
+    assert done.stdout == "one ***ret, two\n", done.stderr
+    assert path.read_bytes() == b"one ******, two"
+
+
 def test_a_sync_that_finds_no_room_is_no_full_disk(tmp_path: Path) -> None:
     """Nobody knows what reached the disk then: it is not tried again as a full one is."""
     code = f"""

@@ -39,6 +39,15 @@ def test_whatever_is_refused_every_run_ends_truthfully(disk: FailingDisk, point:
     assert disk.once(point)
 
 
+@pytest.mark.parametrize("write", [4, 5, 6])
+def test_what_a_keeper_stored_only_half_of_is_told_whole_and_once(
+    disk: FailingDisk, write: int
+) -> None:
+    """A record of what was said or told that took half and then no more is written over."""
+    assert disk.once(f"keeper.disk.write:short@{write}")
+    assert disk.outcomes == {"succeeded (end_turn)": 2}
+
+
 def test_logs_that_may_not_be_on_the_disk_make_a_run_lost(disk: FailingDisk) -> None:
     """A keeper's sync that failed is not tried again: nobody knows what the agent said."""
     assert disk.once("keeper.disk.sync:eio@1")

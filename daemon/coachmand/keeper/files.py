@@ -1,4 +1,4 @@
-"""Descriptors and files: read a chunk, write all, append, replace a file whole."""
+"""Descriptors and files: read a chunk, write all, open a log, replace a file whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ CHUNK_BYTES = 64 * 1024
 
 # What goes to the attempt's own files, and may be refused.
 _open = guard("keeper.disk.open", os.open)
-write = guard("keeper.disk.write", os.write)
+_write = guard("keeper.disk.write", os.write)
+# At an offset, so that what was refused halfway is written over when it is tried again.
+write_at = guard("keeper.disk.write", os.pwrite)
 fsync = guard("keeper.disk.sync", os.fsync)
 fdatasync = guard("keeper.disk.sync", os.fdatasync)
 _rename = guard("keeper.disk.rename", os.rename)
@@ -40,9 +42,9 @@ def encode(message: dict[str, Any]) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-def open_to_append(directory: int, name: str) -> int:
-    """A file of the attempt, made when it is not there; what is written goes to its end."""
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+def open_log(directory: int, name: str, flags: int = 0) -> int:
+    """A file of the attempt, made when it is not there, to be read and written."""
+    flags |= os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     return _open(name, flags, 0o600, dir_fd=directory)
 
 
@@ -53,7 +55,7 @@ def replace_file(directory: int, name: str, content: bytes, *, durable: bool) ->
     fd = _open(temporary, flags, 0o600, dir_fd=directory)
     try:
         while content:
-            content = content[write(fd, content) :]
+            content = content[_write(fd, content) :]
         if durable:
             fsync(fd)
     finally:

@@ -12,7 +12,7 @@ from ..failpoints import reach
 from . import EXIT_NAME, LOCK_NAME, LOG_NAME, STATE_NAME
 from .ending import not_started
 from .errors import LaunchError
-from .files import CHUNK_BYTES, encode, log, open_to_append, replace_file
+from .files import CHUNK_BYTES, encode, log, open_log, replace_file
 from .keeper import Keeper
 from .record import Launch, parse_launch
 from .system import set_process
@@ -123,7 +123,7 @@ def keep(launch: Launch, directory: int, ready: int) -> None:
 def detach_stdio(directory: int) -> None:
     """Let go of the daemon's pipes, so that it sees their end."""
     null = os.open("/dev/null", os.O_RDWR)
-    report = open_to_append(directory, LOG_NAME)
+    report = open_log(directory, LOG_NAME, os.O_APPEND)
     for source, number in ((null, 0), (null, 1), (report, 2)):
         os.dup2(source, number, inheritable=False)
     os.close(null)

@@ -7,7 +7,7 @@ import select
 from functools import partial
 
 from ..failpoints import reach
-from .files import fdatasync, log, open_to_append, read_some, write
+from .files import fdatasync, log, open_log, read_some, write_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class Stream:
         while self._pending:
             if self._segment < 0 or self.size - self._start == self._segment_bytes:
                 self._next_segment()
-            room = self._start + self._segment_bytes - self.size
-            written = write(self._segment, self._pending[:room])
+            at = self.size - self._start
+            room = self._segment_bytes - at
+            written = write_at(self._segment, self._pending[:room], at)
             self.size += written
             self._pending = self._pending[written:]
         reach("keeper.stored")
@@ -63,7 +64,7 @@ class Stream:
         if self._segment >= 0:
             os.close(self._segment)
             self._segment = -1
-        self._segment = open_to_append(self._directory, f"{self.name}.{self.size}")
+        self._segment = open_log(self._directory, f"{self.name}.{self.size}")
         self._start = self.size
 
     def sync(self) -> None:

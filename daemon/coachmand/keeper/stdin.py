@@ -8,7 +8,7 @@ import select
 from ..failpoints import reach
 from . import STDIN_LOG_NAME
 from .errors import Refused
-from .files import CHUNK_BYTES, fdatasync, log, open_to_append, write
+from .files import CHUNK_BYTES, fdatasync, log, open_log, write_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Stdin:
         self._pipe = pipe
         self._absent = pipe < 0
         self._closing = False
-        self._log = open_to_append(directory, STDIN_LOG_NAME)
+        self._log = open_log(directory, STDIN_LOG_NAME)
 
     @property
     def closed(self) -> bool:
@@ -46,7 +46,7 @@ class Stdin:
             raise Refused("stdin_closed", "cannot write: stdin was closed", taken=self.taken)
         try:
             while fresh:
-                written = write(self._log, fresh)
+                written = write_at(self._log, fresh, self.taken)
                 self.taken += written
                 fresh = fresh[written:]
             reach("keeper.taken")
