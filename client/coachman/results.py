@@ -375,7 +375,11 @@ class TaskPage(TypedDict):
 
 
 class DaemonStatus(TypedDict):
-    """The daemon at a glance: its load, and whether it may start runs."""
+    """The daemon at a glance: its load, and whether it may start runs.
+
+    ``loop_tasks`` counts what is under way in its event loop: connections, requests,
+    subscriptions, runs and their helpers. When all of these are over it is as small as before.
+    """
 
     version: str
     build: str
@@ -386,6 +390,7 @@ class DaemonStatus(TypedDict):
     socket: str
     state_dir: str
     runs: dict[str, int]
+    loop_tasks: int
     capacity: Capacity
     storage: StorageStatus
     boundary: BoundaryStatus

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from typing import Any, Literal
 
+import trio
 from attrs import asdict, frozen
 
 from coachman import results
@@ -165,6 +166,7 @@ def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
         "socket": daemon.socket,
         "state_dir": str(services.state.root),
         "runs": {state: counts.get(state, 0) for state in RUN_STATES if state != "ended"},
+        "loop_tasks": trio.lowlevel.current_statistics().tasks_living,
         "capacity": {
             "max_active": admission.limit,
             "active": admission.active,

@@ -219,13 +219,17 @@ export type DaemonRestarting = {
   "mode": string;
 };
 
-/** The daemon at a glance: its load, and whether it may start runs. */
+/** The daemon at a glance: its load, and whether it may start runs.
+ *
+ * `loop_tasks` counts what is under way in its event loop: connections, requests,
+ * subscriptions, runs and their helpers. When all of these are over it is as small as before. */
 export type DaemonStatus = {
   "boundary": BoundaryStatus;
   "build": string;
   "capacity": Capacity;
   "findings": Array<Finding>;
   "instance": string;
+  "loop_tasks": number;
   "pid": number;
   "runs": Record<string, number>;
   "socket": string;
