@@ -163,16 +163,51 @@ class Client:
         The stream has its own connection and outlives the daemon by up to
         ``reconnect_s`` seconds at a time.
         """
+        params = {"run": run, "after_seq": after_seq, "types": _listed(types), "dir": dir}
+        return EventStream(
+            self.path, params, cursor=cursor, reconnect_s=reconnect_s, on_lost=on_lost
+        )
+
+    def follow(  # noqa: PLR0913 - the facts that a run is chosen by, each by keyword
+        self,
+        runs: "Sequence[str] | None" = None,
+        *,
+        labels: "Mapping[str, str] | None" = None,
+        task: str | None = None,
+        agent: str | None = None,
+        here: str | None = None,
+        types: "Sequence[str] | None" = None,
+        since: int | None = None,
+        cursor: str | None = None,
+        until_now: bool = False,
+        dir: str | None = None,
+        reconnect_s: float = RECONNECT_S,
+        on_lost: "Callable[[], None] | None" = None,
+    ) -> EventStream:
+        """The events of many runs as one stream, those of runs that begin later included.
+
+        Of all runs, of those named, or of those that have all of these facts (``here`` is a
+        directory: the runs of its repository). Named runs begin with their first events and the
+        stream ends with the last of them; others begin now, or at ``since`` (ms), or behind
+        ``cursor``. With ``until_now`` it ends at what there is. As `events`, it outlives the
+        daemon.
+        """
+        facts = {"runs": _listed(runs), "labels": labels, "task": task, "agent": agent}
+        chosen = {name: fact for name, fact in {**facts, "here": here}.items() if fact is not None}
+        params: dict[str, object] = {"filter": chosen, "types": _listed(types), "since": since}
+        if until_now:
+            params["follow"] = False
         return EventStream(
             self.path,
-            run,
-            after_seq=after_seq,
+            {**params, "dir": dir},
             cursor=cursor,
-            types=types,
-            dir=dir,
             reconnect_s=reconnect_s,
             on_lost=on_lost,
         )
+
+
+def _listed(words: "Sequence[str] | None") -> "list[str] | None":
+    return None if words is None else list(words)
 
 
 def _repeated(ask: "Callable[[], T]") -> "T":

@@ -11,10 +11,15 @@ from .records import Changes, Commits, Cost, Failure, Option
 
 
 class Envelope(TypedDict):
-    """What every event has. ``n`` numbers what an attempt's conversation said, ``ts`` is ms."""
+    """What every event has. ``n`` numbers what an attempt's conversation said, ``ts`` is ms.
+
+    ``g`` is its place among the events of all runs, greater than that of any before it; what was
+    written by a daemon without such places has none.
+    """
 
     type: str
     seq: int
+    g: NotRequired[int]
     ts: int
     run: str
     attempt: NotRequired[int]

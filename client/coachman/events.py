@@ -1,4 +1,4 @@
-"""The events of one run as an iterator that survives the daemon.
+"""The events of a run, or of many, as an iterator that survives the daemon.
 
 A stream has a connection of its own. When that breaks, the stream connects
 again and goes on behind the last event it handed out: none twice, none lost.
@@ -11,7 +11,7 @@ from .errors import CoachmanError, ConnectionLostError, DaemonNotRunning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from .results import Event
@@ -23,33 +23,25 @@ _LONGEST_PAUSE_S = 1.0
 
 
 class EventStream:
-    """Events of ``run`` in order, each once; iteration ends with the run.
+    """Events in order, each once. Those of one run end with it.
 
-    ``cursor`` is where the stream stands and resumes another one. ``reason``
-    says why it ended. ``reconnect_s`` bounds how long a missing daemon is waited
-    for before DaemonNotRunning or ConnectionLostError is raised; ``on_lost`` is
+    ``params`` are those of ``event.subscribe``. ``cursor`` is where the stream stands and
+    resumes another one. ``reason`` says why it ended. ``reconnect_s`` bounds how long a missing
+    daemon is waited for before DaemonNotRunning or ConnectionLostError is raised; ``on_lost`` is
     called once each time that waiting begins.
     """
 
     def __init__(
         self,
         path: str,
-        run: str,
+        params: "Mapping[str, object]",
         *,
-        after_seq: int | None = None,
         cursor: str | None = None,
-        types: "Sequence[str] | None" = None,
-        dir: str | None = None,
         reconnect_s: float = RECONNECT_S,
         on_lost: "Callable[[], None] | None" = None,
     ) -> None:
         self._path = path
-        self._params: dict[str, object] = {"run": run}
-        if types is not None:
-            self._params["types"] = list(types)
-        if dir is not None:
-            self._params["dir"] = dir
-        self._after_seq = after_seq
+        self._params = {name: value for name, value in params.items() if value is not None}
         self.cursor = cursor
         self._reconnect_s = reconnect_s
         self._on_lost = on_lost
@@ -58,7 +50,7 @@ class EventStream:
         self._subscribe()
 
     def __repr__(self) -> str:
-        return f"<EventStream {self._params['run']} cursor={self.cursor!r} reason={self.reason!r}>"
+        return f"<EventStream {self._params} cursor={self.cursor!r} reason={self.reason!r}>"
 
     def __enter__(self) -> "EventStream":
         return self
@@ -140,8 +132,7 @@ class EventStream:
         params = dict(self._params)
         if self.cursor is not None:
             params["cursor"] = self.cursor
-        elif self._after_seq is not None:
-            params["after_seq"] = self._after_seq
+            params.pop("after_seq", None)
         connection = Connection(self._path, _SUBSCRIBE_TIMEOUT_S)
         try:
             result = connection.call("event.subscribe", params, _SUBSCRIBE_TIMEOUT_S)

@@ -116,6 +116,8 @@ class RunSummary(TypedDict):
     model: str | None
     effort: str | None
     last_seq: int
+    first_g: NotRequired[int]
+    last_g: NotRequired[int]
     last_event_at: int
     bytes: NotRequired[int]
     log_bytes: NotRequired[int]

@@ -3,7 +3,10 @@
 import structlog
 
 from .evidence.index import Index, Rebuilt
+from .evidence.rundir import RunDirectory
 from .evidence.state import StateDirectory
+from .journal.log import last_g_of
+from .journal.order import Order
 
 log = structlog.get_logger("index")
 
@@ -14,6 +17,18 @@ def open_index(state: StateDirectory) -> Index:
     if index.is_new:
         tell(index.rebuild(state))
     return index
+
+
+def order_of(state: StateDirectory, index: Index) -> Order:
+    """The order of all events, behind every one that a living or an ended run has. Blocks."""
+    greatest = index.last_g()
+    for marker in state.live.iterdir():
+        try:
+            greatest = max(greatest, last_g_of(RunDirectory(state.run(marker.name)).journal))
+        except (OSError, ValueError) as error:
+            # It is told by name where the run is looked for; the clock is ahead of what it has.
+            log.warning("run_unreadable", run=marker.name, why=str(error))
+    return Order(greatest)
 
 
 def reindex(state: StateDirectory) -> dict[str, object]:

@@ -39,7 +39,7 @@ from .config import Config
 from .config_file import ConfigFile
 from .config_reader import ConfigError, load
 from .evidence.state import StateDirectory
-from .indexing import open_index, reindex
+from .indexing import open_index, order_of, reindex
 from .methods import build_registry
 from .methods.context import Context, Daemon
 from .ownership import Fence, Lock, LockHeldError, stand_behind
@@ -273,11 +273,13 @@ def _services(
     storage = Storage(state.root, config.storage.reserve)
     generation = _next_generation(state.root / "generation", storage)
     stand_behind(Fence.of(state.root / "generation"))
+    index = open_index(state)
     return Services(
         state=state,
         config=config,
         config_file=ConfigFile.of(paths.config_path(env)),
-        index=open_index(state),
+        index=index,
+        order=order_of(state, index),
         workers=workers,
         adapters=adapters_of(config),
         outlook=_outlook(env),

@@ -104,7 +104,7 @@ def kill_keeper(daemon: DaemonProcess, run: str) -> list[int]:
 
 def numbered(events: list[Event]) -> list[Event]:
     """What a conversation emitted, without when and where it was journaled."""
-    envelope = ("seq", "ts", "run", "deadline", "deadline_boottime_s")
+    envelope = ("seq", "g", "ts", "run", "deadline", "deadline_boottime_s")
     return [{k: x for k, x in e.items() if k not in envelope} for e in events if "n" in e]
 
 

@@ -251,7 +251,7 @@ def _epilogue(directory: RunDirectory, number: int) -> bytes:
 
 
 def _bare(event: at.Event) -> at.Event:
-    envelope = ("seq", "ts", "run", "attempt", "turn", "session", *TIMING)
+    envelope = ("seq", "g", "ts", "run", "attempt", "turn", "session", *TIMING)
     return {name: value for name, value in event.items() if name not in envelope}
 
 

@@ -19,7 +19,7 @@ from coachmand.runs.view import View
 
 PROMPTS = ("do it", "and again: é€𝄞", "then this", "at last", "or rather that", "no, this")
 MAX_CRASHES = 8
-ENVELOPE = ("type", "seq", "ts", "run")
+ENVELOPE = ("type", "seq", "g", "ts", "run")
 
 
 class CrashError(Exception):

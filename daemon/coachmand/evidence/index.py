@@ -19,22 +19,23 @@ from .ids import handle_of
 from .rundir import RunDirectory
 from .state import StateDirectory
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 SCHEMA = """
 CREATE TABLE runs (
   run TEXT PRIMARY KEY, handle TEXT NOT NULL, task TEXT NOT NULL, repo TEXT NOT NULL,
   agent TEXT NOT NULL, outcome TEXT NOT NULL, created_at INTEGER NOT NULL,
   ended_at INTEGER NOT NULL, log_bytes INTEGER NOT NULL, cleaned INTEGER NOT NULL,
-  summary BLOB NOT NULL
+  first_g INTEGER NOT NULL, last_g INTEGER NOT NULL, summary BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_handle ON runs (handle);
 CREATE INDEX runs_by_task ON runs (task, created_at);
 CREATE INDEX runs_by_repo ON runs (repo, created_at);
 CREATE INDEX runs_by_end ON runs (ended_at);
+CREATE INDEX runs_in_order ON runs (first_g, run, last_g);
 CREATE INDEX runs_to_clean ON runs (repo, task, run, outcome, ended_at, log_bytes)
   WHERE cleaned = 0;
 """
-INSERT = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?)"
+INSERT = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 Summary = dict[str, Any]
 Row = tuple[Any, ...]
 
@@ -151,6 +152,38 @@ class Index:
         query = f"SELECT summary FROM runs WHERE {' AND '.join(where)} ORDER BY run DESC LIMIT ?"  # noqa: S608
         return self._summaries(query, [*values, limit])
 
+    def in_order(
+        self,
+        behind: tuple[int, str],
+        last_behind: int,
+        equal: Mapping[str, str],
+        runs: Sequence[str],
+        limit: int,
+    ) -> list[tuple[int, Summary]]:
+        """Runs in the order of their first events, with the places of these (0: it has none).
+
+        Only those ``behind`` a place and a run whose last event is ``last_behind`` or later.
+        """
+        where = ["(first_g, run) > (?, ?)", "last_g > ?"]
+        values: list[Any] = [*behind, last_behind]
+        where += [f"{column} = ?" for column in equal]
+        values += equal.values()
+        if runs:
+            where.append(f"run IN ({','.join('?' * len(runs))})")
+            values += runs
+        query = (
+            f"SELECT first_g, summary FROM runs WHERE {' AND '.join(where)}"  # noqa: S608
+            " ORDER BY first_g, run LIMIT ?"
+        )
+        with self._lock:
+            rows = self._db.execute(query, [*values, limit]).fetchall()
+        return [(first_g, msgspec.json.decode(summary)) for first_g, summary in rows]
+
+    def last_g(self) -> int:
+        """The greatest place that an event of an ended run has."""
+        with self._lock:
+            return self._number("SELECT coalesce(max(last_g), 0) FROM runs")
+
     def count(self, ended_before_ms: int) -> int:
         """How many runs ended before that moment."""
         with self._lock:
@@ -219,6 +252,8 @@ def _row(summary: Summary) -> Row:
         summary["ended_at"],
         summary.get("log_bytes") or 0,
         bool(summary.get("cleaned")),
+        summary.get("first_g") or 0,
+        summary.get("last_g") or 0,
         msgspec.json.encode(summary),
     )
 

@@ -68,7 +68,7 @@ def encode(event: dict[str, Any], reference: Mapping[str, Any] | None = None) ->
     data = dump(slim)
     if len(data) <= MAX_EVENT_BYTES:
         return data
-    envelope = ("type", "seq", "ts", "run", "attempt", "turn", "session", "n")
+    envelope = ("type", "seq", "g", "ts", "run", "attempt", "turn", "session", "n")
     return dump({k: slim[k] for k in envelope if k in slim} | {"cut": slim["cut"]})
 
 
@@ -95,6 +95,20 @@ def check(data: bytes) -> bytes:
 def seq_of(data: bytes) -> int:
     """The seq of a line, without reading the rest: the envelope opens with type and seq."""
     start = data.index(b'"seq":') + 6
+    return int(data[start : data.index(b",", start)])
+
+
+def g_of(data: bytes) -> int:
+    """The place of a line among those of all runs; 0 where it was written before there was one."""
+    start = data.index(b",", data.index(b'"seq":') + 6) + 1
+    if not data.startswith(b'"g":', start):
+        return 0
+    return int(data[start + 4 : data.index(b",", start)])
+
+
+def ts_of(data: bytes) -> int:
+    """When a line was written, in ms, without reading the rest."""
+    start = data.index(b'"ts":') + 5
     return int(data[start : data.index(b",", start)])
 
 

@@ -20,8 +20,9 @@ from ..failpoints import reach
 from ..redaction import Redactor
 from . import vocabulary as v
 from .damage import DamagedError
-from .lines import Entry, Line, check, decode, encode, seq_of
+from .lines import Entry, Line, check, decode, encode, g_of, seq_of
 from .masking import ChunkMask
+from .order import Order, Source
 
 # Readers who are further behind than this read from the file.
 TAIL_BYTES = 512 * 1024
@@ -41,12 +42,17 @@ class Journal:
         run: str,
         redactor: Redactor | None = None,
         in_thread: InThread = trio.to_thread.run_sync,
+        order: Order | None = None,
+        source: Source | None = None,
     ) -> None:
         """Open ``path``, cutting a torn tail. Blocks: call it in a thread.
 
-        ``in_thread`` calls what writes, and decides what a refusal means.
+        ``in_thread`` calls what writes, and decides what a refusal means. Lines take their places
+        in ``order`` as those of ``source``.
         """
         self.run = run
+        self.source = source or Source(run)
+        self._order = order or Order()
         self._in_thread = in_thread
         self.redact(redactor or Redactor())
         self.closed = False
@@ -78,14 +84,22 @@ class Journal:
         entries = self._mask.take(entries)
         if not entries:
             return []
-        events, lines = self._number(entries, envelope)
-        data = b"".join(line.data + b"\n" for line in lines)
+        first = self._order.reserve(len(entries))
+        try:
+            events, lines = self._number(entries, envelope, first)
+            await self._write(entries, b"".join(line.data + b"\n" for line in lines))
+        except BaseException:
+            self._order.give_up(first)
+            raise
+        self._publish(lines)
+        self._order.publish(self.source, first, lines)
+        return events
+
+    async def _write(self, entries: Sequence[Entry], data: bytes) -> None:
         sync = any(v.decides(entry.type, entry.members) for entry in entries) or self._sync_is_due()
         await self._in_thread(lambda: self._file.append(data, sync=sync))
         self._unsynced_since = None if sync else self._unsynced_since or time.monotonic()
         reach("journal.synced" if sync else "journal.written")
-        self._publish(lines, len(data))
-        return events
 
     def redact(self, redactor: Redactor) -> None:
         """Mask what ``redactor`` knows in everything that is written from now on."""
@@ -137,13 +151,15 @@ class Journal:
         return next((at for seq, at in reversed(self._index) if seq <= after + 1), 0)
 
     def _number(
-        self, entries: Sequence[Entry], envelope: dict[str, Any]
+        self, entries: Sequence[Entry], envelope: dict[str, Any], first_g: int
     ) -> tuple[list[dict[str, Any]], list[Line]]:
         now_ms = time.time_ns() // 1_000_000
         events: list[dict[str, Any]] = []
         lines: list[Line] = []
         for seq, entry in enumerate(entries, self.head + 1):
-            event = {"type": entry.type, "seq": seq, "ts": now_ms, "run": self.run, **envelope}
+            g = first_g + len(lines)
+            place = {"seq": seq, "g": g, "ts": now_ms, "run": self.run}
+            event = {"type": entry.type, **place, **envelope}
             if entry.n is not None:
                 event["n"] = entry.n
             event.update(entry.members)
@@ -160,7 +176,8 @@ class Journal:
         due = self.sync_due_s
         return due is not None and time.monotonic() >= due
 
-    def _publish(self, lines: list[Line], size: int) -> None:
+    def _publish(self, lines: list[Line]) -> None:
+        size = sum(len(line.data) + 1 for line in lines)
         self._index.append((lines[0].seq, self.size))
         self.size += size
         self.head = lines[-1].seq
@@ -181,28 +198,33 @@ class Journal:
 
 
 def read_file(
-    path: Path, after: int, offset: int, end: int | None = None
+    path: Path, after: int, offset: int, end: int | None = None, at_once: int = READ_BYTES
 ) -> tuple[list[Line], int]:
     """Some lines of a journal file after ``after``, and the offset behind them. Blocks.
 
     A last line that is still being written is left for the next time, as is all after ``end``.
+    It reads ``at_once`` bytes, more only where a line is longer.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return _read_lines(fd, after, offset, os.fstat(fd).st_size if end is None else end)
+        size = os.fstat(fd).st_size if end is None else end
+        return _read_lines(fd, after, offset, size, at_once)
     except ValueError as error:
         raise DamagedError(path, f"a line behind event {after}: {error}") from error
     finally:
         os.close(fd)
 
 
-def _read_lines(fd: int, after: int, offset: int, end: int) -> tuple[list[Line], int]:
+def _read_lines(fd: int, after: int, offset: int, end: int, at_once: int) -> tuple[list[Line], int]:
     lines: list[Line] = []
     while offset < end and not lines:
-        data = os.pread(fd, min(READ_BYTES, end - offset), offset)
+        data = os.pread(fd, min(at_once, end - offset), offset)
         cut = data.rfind(b"\n") + 1
-        if not cut:
+        if not cut and at_once >= READ_BYTES:
             break
+        if not cut:
+            at_once = READ_BYTES
+            continue
         offset += cut
         for raw in data[: cut - 1].split(b"\n"):
             seq = seq_of(check(raw))
@@ -218,6 +240,12 @@ def last_seq_of(path: Path) -> int:
         return seq_of(check(line)) if line else 0
     except ValueError as error:
         raise DamagedError(path, f"its last line: {error}") from error
+
+
+def last_g_of(path: Path) -> int:
+    """The place of a journal file's last whole line among those of all runs. Blocks."""
+    line = _last_line(path)
+    return g_of(line) if line else 0
 
 
 def last_type_of(path: Path) -> str | None:

@@ -17,7 +17,9 @@ from ..journal.log import last_seq_of, last_type_of
 from ..rpc.envelope import encode_notification
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
+from . import event_merged
 from .context import Context
+from .event_merged import Filter
 
 log = structlog.get_logger("event")
 MAX_PAGE = 1000
@@ -26,11 +28,19 @@ MAX_WAIT_S = 60.0
 
 @frozen
 class SubscribeParams:
-    """From after ``cursor`` or ``after_seq`` (one of them; from the start without)."""
+    """One ``run`` from after ``cursor`` or ``after_seq`` (one of them; from the start without).
 
-    run: str
+    Or, with a ``filter``, many runs as one stream: from after ``cursor``, else from the first
+    events of the runs that it names, or from now on. ``since`` (ms) goes back so far; without
+    ``follow`` it ends at what is there by now.
+    """
+
+    run: str | None = None
+    filter: Filter | None = None
     cursor: str | None = None
     after_seq: int | None = None
+    since: int | None = None
+    follow: bool = True
     types: tuple[str, ...] = ()
     dir: str | None = None
 
@@ -61,10 +71,24 @@ def register(registry: Registry) -> None:
         "event.subscribe",
         params=SubscribeParams,
         result=results.Subscribed,
-        summary="Follow a run's events, from however far back, until it ends.",
+        summary="Follow the events of a run, or of all that a filter takes, from however far back.",
         errors=("NotFound",),
     )
     async def subscribe(context: Context, params: SubscribeParams) -> results.Subscribed:
+        if params.filter is not None:
+            _check_alone(params)
+            return await event_merged.follow(
+                context,
+                params.filter,
+                params.types,
+                params.cursor,
+                params.since,
+                params.dir,
+                until_now=not params.follow,
+            )
+        if params.since is not None or not params.follow:
+            text = "cannot subscribe: `since` and `follow` go with a filter only"
+            raise RpcError("InvalidParams", text, "name the run in filter.runs")
         run, cursor = await _open(context, params)
         name = context.new_subscription()
         scope = context.subscriptions[name] = trio.CancelScope()
@@ -111,6 +135,14 @@ def register(registry: Registry) -> None:
         }
 
 
+def _check_alone(params: SubscribeParams) -> None:
+    """Raise RpcError where a member goes with a single run only."""
+    for name in ("run", "after_seq"):
+        if getattr(params, name) is not None:
+            text = f"cannot subscribe: a filter goes without `{name}`"
+            raise RpcError("InvalidParams", text, detail={"member": name})
+
+
 def params_seq(params: SubscribeParams | ReadParams) -> int:
     """The seq after which the caller wants to read."""
     if params.cursor is None:
@@ -125,6 +157,9 @@ def params_seq(params: SubscribeParams | ReadParams) -> int:
 async def _open(
     context: Context, params: SubscribeParams | ReadParams
 ) -> tuple[str, Cursor | FileCursor]:
+    if params.run is None:
+        text = "cannot subscribe: name a `run`, or give a `filter`"
+        raise RpcError("InvalidParams", text, detail={"member": "run"})
     run = await context.run(params.run, params.dir)
     seq = params_seq(params)
     if params.cursor is not None and decode_cursor(params.cursor)[0] != run:

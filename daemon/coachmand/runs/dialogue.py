@@ -42,7 +42,7 @@ class Input:
     @classmethod
     def of_event(cls, event: Mapping[str, Any]) -> "Input":
         """The input that a journal line records."""
-        envelope = ("type", "seq", "ts", "run", "attempt", "turn", "session", "kind", "at")
+        envelope = ("type", "seq", "g", "ts", "run", "attempt", "turn", "session", "kind", "at")
         payload = {key: value for key, value in event.items() if key not in envelope}
         return cls(event["kind"], event["at"], payload)
 

@@ -9,6 +9,7 @@ from attrs import field, frozen
 from coachman.results import OnLimit, Permissions
 
 from ..evidence.ids import handle_of
+from ..journal.order import Source
 from .budgets import Limits
 from .clock import Moment
 from .deadlines import CHECK_DEFAULT_S, PARKED_DEFAULT_S
@@ -95,6 +96,11 @@ class Record:
     def handle(self) -> str:
         """The five characters people name the run by."""
         return handle_of(self.run)
+
+    @property
+    def source(self) -> Source:
+        """The facts by which those who follow many runs choose it."""
+        return Source(self.run, self.task, self.agent, self.repository.key, self.labels)
 
     def as_json(self) -> dict[str, Any]:
         """The record as it is written to request.json."""

@@ -10,6 +10,7 @@ from ..config import Config
 from ..config_file import ConfigFile
 from ..evidence.index import Index
 from ..evidence.state import StateDirectory
+from ..journal.order import Order
 from ..repos.pool import GitWorkers
 from .admission import Admission
 from .boundary import Boundary, Outlook
@@ -38,6 +39,7 @@ class Services:
         default=Factory(lambda self: Storage(self.state.root), takes_self=True)
     )
     scopes: Scopes = field(factory=Scopes)
+    order: Order = field(factory=Order)
     on_change: Callable[[], None] = lambda: None
 
     @property

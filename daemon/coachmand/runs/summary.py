@@ -45,5 +45,7 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
         "model": record.model,
         "effort": record.effort,
         "last_seq": view.seq,
+        "first_g": view.first_g,
+        "last_g": view.last_g,
         "last_event_at": view.last_ms,
     }

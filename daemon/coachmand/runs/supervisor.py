@@ -102,7 +102,14 @@ class Supervisor:
         adapter = self.services.adapters[record.adapter]
         secrets = [environment[name] for name in secret_names(adapter, environment)]
         path = RunDirectory(self.services.state.run(record.run)).journal
-        return Journal(path, record.run, Redactor(secrets), self.services.storage.write)
+        return Journal(
+            path,
+            record.run,
+            Redactor(secrets),
+            self.services.storage.write,
+            self.services.order,
+            record.source,
+        )
 
     def _begin(
         self, record: Record, journal: Journal, view: View, environment: Mapping[str, str]
@@ -244,6 +251,7 @@ class Supervisor:
         self.release(run.fixed)
         self.services.admission.leave(run.fixed.run)
         self.services.admission.release(run.fixed.run)
+        self.services.order.wake()
         self._changed()
 
     # --- looking up ---

@@ -30,6 +30,8 @@ class View:
     state: str = "queued"
     reason: str | None = None
     seq: int = 0
+    first_g: int = 0
+    last_g: int = 0
     last_ms: int = 0
     queued_ms: int = 0
     started_ms: int | None = None
@@ -137,6 +139,9 @@ class View:
         """Take one line in."""
         self.seq = event["seq"]
         self.last_ms = event["ts"]
+        self.last_g = event.get("g", 0)
+        if self.seq == 1:
+            self.first_g = self.last_g
         if "n" in event:
             self.n = event["n"]
             if self.warned:

@@ -292,6 +292,7 @@ export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChun
 export type EventAgentCommands = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -308,6 +309,7 @@ export type EventAgentCommands = {
 export type EventAgentInput = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -337,6 +339,7 @@ export type EventAgentInput = {
 export type EventAgentMessageChunk = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -352,6 +355,7 @@ export type EventAgentMessageChunk = {
 export type EventAgentNoise = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -368,6 +372,7 @@ export type EventAgentNoise = {
 export type EventAgentNotice = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -383,6 +388,7 @@ export type EventAgentNotice = {
 export type EventAgentPlan = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -397,6 +403,7 @@ export type EventAgentPlan = {
 export type EventAgentSession = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -411,6 +418,7 @@ export type EventAgentSession = {
 export type EventAgentStatus = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -426,6 +434,7 @@ export type EventAgentStatus = {
 export type EventAgentThoughtChunk = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -441,6 +450,7 @@ export type EventAgentThoughtChunk = {
 export type EventAgentUnknown = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -455,6 +465,7 @@ export type EventAgentUnknown = {
 export type EventAttemptEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -469,6 +480,7 @@ export type EventAttemptEnded = {
 export type EventAttemptStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -487,6 +499,7 @@ export type EventAttemptStarted = {
 export type EventBudgetExceeded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -503,6 +516,7 @@ export type EventBudgetExceeded = {
 export type EventCheckEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -522,6 +536,7 @@ export type EventCheckEnded = {
 export type EventCheckStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -536,6 +551,7 @@ export type EventCheckStarted = {
 export type EventDeadlineExpired = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -551,6 +567,7 @@ export type EventDeadlineExpired = {
 export type EventDeadlineWarned = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -568,6 +585,7 @@ export type EventDeadlineWarned = {
 export type EventError = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -584,6 +602,7 @@ export type EventError = {
 export type EventHostSuspended = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -599,6 +618,7 @@ export type EventHostSuspended = {
 export type EventLimitReached = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -615,6 +635,7 @@ export type EventLimitReached = {
 export type EventPermissionRequested = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -635,6 +656,7 @@ export type EventPermissionRequested = {
 export type EventPermissionResolved = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -654,6 +676,7 @@ export type EventPermissionResolved = {
 export type EventPromptDropped = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -670,6 +693,7 @@ export type EventPromptDropped = {
 export type EventPromptQueued = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -688,6 +712,7 @@ export type EventPromptQueued = {
 export type EventRunClosing = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -702,6 +727,7 @@ export type EventRunClosing = {
 export type EventRunEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -726,6 +752,7 @@ export type EventRunEnded = {
 export type EventRunQueued = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -740,6 +767,7 @@ export type EventRunQueued = {
 export type EventRunRecovered = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -757,6 +785,7 @@ export type EventRunRecovered = {
 export type EventRunStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -773,6 +802,7 @@ export type EventRunStarted = {
 export type EventRunState = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -793,6 +823,7 @@ export type EventRunState = {
 export type EventToolCall = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -815,6 +846,7 @@ export type EventToolCall = {
 export type EventToolCallUpdate = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -837,6 +869,7 @@ export type EventToolCallUpdate = {
 export type EventTurnEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -854,6 +887,7 @@ export type EventTurnEnded = {
 export type EventTurnInterrupted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -868,6 +902,7 @@ export type EventTurnInterrupted = {
 export type EventTurnRecorded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -884,6 +919,7 @@ export type EventTurnRecorded = {
 export type EventTurnStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -900,6 +936,7 @@ export type EventTurnStarted = {
 export type EventUsageUpdated = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -918,6 +955,7 @@ export type EventUsageUpdated = {
 export type EventUserMessageChunk = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
+  "g"?: number;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -972,6 +1010,17 @@ export type FileChange = {
   "path": string;
   "removed": number;
   "status": string;
+};
+
+/** Runs that have all of these facts, which are fixed at their start.
+ *
+ * `here` is a directory: the runs of its repository. `runs` names runs as everywhere else. */
+export type Filter = {
+  "runs"?: Array<string>;
+  "task"?: string | null;
+  "agent"?: string | null;
+  "labels"?: Record<string, string>;
+  "here"?: string | null;
 };
 
 /** Something that belongs to no record: a keeper, worktree, home or run, and what to do. */
@@ -1138,10 +1187,12 @@ export type RunDetails = {
   "ended_at": number | null;
   "error": Failure | null;
   "evidence_dir": string;
+  "first_g"?: number;
   "handle": string;
   "keep"?: boolean;
   "labels": Record<string, string>;
   "last_event_at": number;
+  "last_g"?: number;
   "last_seq": number;
   "log_bytes"?: number;
   "model": string | null;
@@ -1270,10 +1321,12 @@ export type RunSummary = {
   "effort": string | null;
   "ended_at": number | null;
   "error": Failure | null;
+  "first_g"?: number;
   "handle": string;
   "keep"?: boolean;
   "labels": Record<string, string>;
   "last_event_at": number;
+  "last_g"?: number;
   "last_seq": number;
   "log_bytes"?: number;
   "model": string | null;
@@ -1473,12 +1526,15 @@ export interface Methods {
     };
     result: EventPage;
   };
-  /** Follow a run's events, from however far back, until it ends. */
+  /** Follow the events of a run, or of all that a filter takes, from however far back. */
   "event.subscribe": {
     params: {
-      "run": string;
+      "run"?: string | null;
+      "filter"?: Filter | null;
       "cursor"?: string | null;
       "after_seq"?: number | null;
+      "since"?: number | null;
+      "follow"?: boolean;
       "types"?: Array<string>;
       "dir"?: string | null;
     };
