@@ -6,9 +6,14 @@ from typing import Any, Generic, TypeVar
 
 from coachman_adapters.acp.permissions import MAX_OPEN
 from coachman_adapters.acp.tools import Tools
-from coachman_adapters.conversation import Action, Answer, Withdraw
+from coachman_adapters.conversation import Action, Answer, Event, Withdraw
+from coachman_adapters.events import NOTICE
 from coachman_adapters.turn_state import FAILED, TurnState
 
+CROWDED = {
+    "text": f"{MAX_OPEN} questions wait for an answer: more are refused until one has it",
+    "severity": "warning",
+}
 T = TypeVar("T", bound=TurnState)
 
 
@@ -59,9 +64,18 @@ class OpenAsks(ABC, Generic[T]):
     def _open(self, asked: dict[str, Any]) -> str:
         """Remember a question; its key."""
         self._state.asked += 1
+        self._state.crowded = False
         key = f"p{self._state.asked}"
         self._state.asks[key] = asked
         return key
+
+    def _turn_away(self, asked: Mapping[str, Any]) -> list[Action]:
+        """Refuse a question at once. That too many are open is told, once until there is room."""
+        state = self._state
+        if len(state.asks) < MAX_OPEN or state.crowded:
+            return [self._refusal(asked)]
+        state.crowded = True
+        return [Event(NOTICE, CROWDED), self._refusal(asked)]
 
     def _is_refused(self) -> bool:
         """Whether nobody is to be asked any more."""

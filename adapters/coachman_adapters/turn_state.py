@@ -17,7 +17,8 @@ class TurnState(LineState):
 
     ``requests``: ours that are unanswered, id to what each is. ``queue``: prompts not yet sent.
     ``closing``: there will be no more of them. ``asks``: open questions, key to what an answer
-    needs; ``id`` is the agent's own. ``failure``: why no prompt is taken; ``hint``: what the agent
+    needs; ``id`` is the agent's own; ``crowded``: more came than are kept open, and that was told.
+    ``failure``: why no prompt is taken; ``hint``: what the agent
     said last that may explain its end.
     """
 
@@ -28,5 +29,6 @@ class TurnState(LineState):
     closing: bool = False
     asks: dict[str, dict[str, Any]] = field(factory=dict)
     asked: int = 0
+    crowded: bool = False
     failure: dict[str, Any] | None = None
     hint: str | None = None

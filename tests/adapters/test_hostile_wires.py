@@ -12,8 +12,10 @@ from unittest import mock
 import pytest
 from kit import Held, ends, pieces, timeless
 
+from agents_replay import events_of
 from coachman_adapters import ADAPTERS
 from coachman_adapters.acp.permissions import MAX_OPEN
+from coachman_adapters.asks import CROWDED
 from coachman_adapters.conversation import (
     Action,
     AgentRequest,
@@ -24,6 +26,7 @@ from coachman_adapters.conversation import (
     SessionKnown,
     Write,
 )
+from coachman_adapters.events import NOTICE
 
 PROGRAM = Path(__file__).parents[1] / "agents" / "hostile.py"
 # Adapter, permissions, and whom the program takes itself for.
@@ -148,7 +151,7 @@ def test_whatever_it_does_its_turn_ends_once_and_truthfully(
 
 @ASKING
 def test_more_questions_than_anybody_reads_are_refused(wire: str) -> None:
-    """So many wait, each further one is answered at once; with one answer there is room again."""
+    """So many wait, each further one is answered at once, and that is told once."""
     duet = Duet(wire, 65536)
     duet.answers = False
     with mock.patch.object(sys, "stdin", duet):
@@ -158,11 +161,14 @@ def test_more_questions_than_anybody_reads_are_refused(wire: str) -> None:
         asked = [action for action in duet.actions if isinstance(action, Ask)]
         answered = sum(1 for _ in duet)
         duet.conversation.intend(Answer(asked[0].request, asked[0].options[0].id))
-        duet.played.ask(1000, "one more")
+        for number in range(1000, 1003):
+            duet.played.ask(number, "one more")
     again = [action for action in duet.actions if isinstance(action, Ask)]
+    told = [event for event in events_of(duet.actions) if event.type == NOTICE]
 
     assert (len(asked), len(again)) == (MAX_OPEN, MAX_OPEN + 1)
     assert answered == 10
+    assert [event.members for event in told] == [CROWDED, CROWDED]
 
 
 @pytest.mark.parametrize("wire", ["claude", "codex exec"])

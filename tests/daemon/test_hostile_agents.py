@@ -185,7 +185,9 @@ def test_more_questions_than_anybody_reads_do_not_hold_up_a_cancel(
         eventually(lambda: len(client.permission.list(run=run)["permissions"]) == 64)
         client.run.cancel([run])
     result = stage.result(run)
+    told = [e["text"] for e in stage.daemon.events(run) if e["type"] == "agent.notice"]
     ended = [e["ts"] for e in stage.daemon.events(run) if e["type"] in ("run.state", "run.ended")]
 
     assert result["outcome"] == "cancelled"
+    assert told == ["64 questions wait for an answer: more are refused until one has it"]
     assert (ended[-1] - ended[-3]) / 1000 < 16 + 2

@@ -25,7 +25,7 @@ class Asks(OpenAsks[State]):
         told, tool = self._tools.asked(given if isinstance(given, dict) else {}, span)
         asked = {"id": request.id, "call": tool.get("tool_call_id")}
         if self._is_refused():
-            return [*told, self._refusal(asked)]
+            return [*told, *self._turn_away(asked)]
         options = permissions.options(request.params)
         asked["options"] = {option.id: option.kind for option in options}
         return [*told, Ask(self._open(asked), tool, permissions.question(tool), options)]

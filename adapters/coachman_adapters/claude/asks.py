@@ -32,7 +32,7 @@ class Asks(OpenAsks[State]):
         )
         asked: dict[str, Any] = {"id": number}
         if self._is_refused() or not self._state.running:
-            return [*told, self._refusal(asked)]
+            return [*told, *self._turn_away(asked)]
         always = _for_session(request.get("permission_suggestions"))
         # What was shortened on its way here must not be what the tool does: the CLI takes an
         # empty input for its own.

@@ -30,7 +30,7 @@ class Asks(OpenAsks[State]):
             return [Write(frames.error(request.id, frames.METHOD_NOT_FOUND, text))]
         known: dict[str, Any] = {"id": request.id, "cancel": asked.cancel}
         if self._is_refused():
-            return [*asked.told, self._refusal(known)]
+            return [*asked.told, *self._turn_away(known)]
         known |= {
             "results": {option.id: result for option, result in asked.choices},
             "allow": [option.id for option, _ in asked.choices if option.kind[:5] == "allow"],

@@ -44,7 +44,7 @@ class Dialogs(OpenAsks[State]):
         )
         known = {"id": dialog, "call": str(tool.get("tool_call_id"))}
         if self._is_refused():
-            return [*told, self._refusal(known)]
+            return [*told, *self._turn_away(known)]
         return [*told, Ask(self._open(known), tool, permissions.question(tool), OPTIONS)]
 
     def settle(self) -> list[Action]:
