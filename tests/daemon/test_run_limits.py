@@ -175,6 +175,26 @@ def test_a_kept_run_waits_and_goes_on(daemon: DaemonProcess, repo: Path) -> None
     at.check_journal(daemon.events(run))
 
 
+def test_interrupts_of_a_waiting_run_are_bounded_like_prompts(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """None of what is to be tried again is dropped, so that at most so many may come before it."""
+    run = live.keep(daemon, repo, "limit 300")
+    until_waiting(daemon, run)
+    with daemon.client() as client:
+        waiting = len(client.run.get(run)["queue"])
+        for number in range(64 - waiting):
+            client.run.interrupt(run, f"say {number}")
+        refused = live.refused(client.run.interrupt, run, "say one too many")
+        queue = client.run.get(run)["queue"]
+        client.run.interrupt(run)
+        client.run.cancel([run])
+
+    assert (refused.name, refused.detail) == ("Busy", {"limit": 64})
+    assert (len(queue), queue[0]["title"]) == (64, f"say {63 - waiting}")
+    assert at.result(daemon, run)["outcome"] == "cancelled"
+
+
 @pytest.mark.parametrize("killed_for_s", [0, 4])
 def test_a_wait_outlives_its_daemon(daemon: DaemonProcess, repo: Path, killed_for_s: float) -> None:
     """The next one waits for the same moment, also one that has passed meanwhile."""

@@ -89,16 +89,17 @@ class Turns:
         run, view = self._run, self._run.view
         self._check(view, "interrupt")
         self._check_turn(asked)
+        # What is to be tried again was told to end by nobody yet.
+        keeps_queue = asked.keep_queue or view.again is not None
         entries, number = list[Entry](), None
         if asked.prompt is not None:
             self._check_takes_prompts("interrupt", "with a prompt ")
-            if asked.keep_queue:
+            if keeps_queue:
                 self._check_queue("interrupt")
             queued = await self.write(asked.prompt)
             number = queued.number
             entries.append(queued_entry(queued, asked.by, first=True))
-        # What is to be tried again was told to end by nobody yet.
-        dropped = [] if asked.keep_queue or view.again else list(view.queue)
+        dropped = [] if keeps_queue else list(view.queue)
         entries += [_dropped(queued, "interrupt") for queued in dropped]
         already = not view.turn_runs or view.interrupted == view.turn
         if not already:
