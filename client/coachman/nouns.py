@@ -85,7 +85,7 @@ class DaemonMethods(Noun):
         dir: str | None = None,
         timeout_s: float | None = None,
     ) -> "results.Cleanup":
-        """Remove what ended runs left; without a selector only tell what could go."""
+        """Remove what ended runs left; without names or ``all`` only tell what could go."""
         params = _given(
             runs=runs,
             tasks=tasks,

@@ -254,6 +254,27 @@ def test_selectors_narrow_what_goes(daemon: DaemonProcess, repo: Path) -> None:
         assert task_record(daemon, "good")["admin"] is None
 
 
+@pytest.mark.parametrize(
+    "filters",
+    [{"older_than_s": 0}, {"larger_than": 1}, {"outcome": ["succeeded"]}, {"only": "logs"}],
+)
+def test_filters_alone_remove_nothing(
+    daemon: DaemonProcess, repo: Path, filters: dict[str, Any]
+) -> None:
+    """On the wire as on the command line they only tell; with `all` what they leave goes."""
+    with daemon.client() as client:
+        ended = run(client, repo, task="t1")
+        logs = daemon.state / "runs" / ended / "attempts" / "1" / "stdout.0"
+        told = client.daemon.cleanup(**filters)
+        assert (told["dry_run"], [task["task"] for task in told["tasks"]]) == (True, ["t1"])
+        assert task_record(daemon, "t1")["admin"]
+        assert logs.exists()
+        done = client.daemon.cleanup(all=True, **filters)
+
+    assert not done["dry_run"]
+    assert not logs.exists()
+
+
 def test_unknown_names_are_refused(daemon: DaemonProcess, repo: Path) -> None:
     """Nothing is cleaned up instead."""
     with daemon.client() as client:

@@ -149,7 +149,8 @@ def unknown_names() -> Iterator[None]:
 def selectors(storm: LossStorm) -> dict[str, Any]:
     task = storm.chance.choice(TASKS)
     only = storm.chance.choice([None, None, None, "logs", "worktrees"])
-    which = storm.chance.choice([{"all": True}, {"runs": [task]}, {"older_than_s": 0.001}])
+    old = {"all": True, "older_than_s": 0.001}
+    which = storm.chance.choice([{"all": True}, {"runs": [task]}, old])
     return {**which, "only": only, "dir": str(storm.repo)}
 
 

@@ -45,7 +45,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
             raise UsageError(f"cannot clean up {word!r}: choose {', '.join(known)}")
     older, larger = arguments.text("older-than"), arguments.text("larger-than")
     is_named = bool(arguments.operands or arguments.texts("task"))
-    # A filter says which, not that: one that leaves too much must not cost anything.
+    # Said anew, for a daemon of an earlier version took a filter for a choice.
     only_tell = arguments.has("dry-run") or not (is_named or arguments.has("all"))
     # Trees may be large: the daemon takes the time that it needs.
     cleanup = console.client(introduced=True).daemon.cleanup(

@@ -22,10 +22,10 @@ MAX_TASKS = 1000
 
 @frozen
 class CleanupParams:
-    """Which ended runs: ``runs`` and ``tasks`` are named, the others narrow; ``all`` is any.
+    """Which ended runs: ``runs`` and ``tasks`` are named, ``all`` is any; the others narrow.
 
-    A task's name among ``runs`` stands for the task. Without any of these nothing is removed and
-    the answer says what could go, as with ``dry_run``.
+    A task's name among ``runs`` stands for the task. Where neither is named nor ``all`` is set,
+    nothing is removed and the answer says what could go, as with ``dry_run``.
     """
 
     runs: tuple[str, ...] = ()
@@ -84,7 +84,6 @@ async def _wanted(context: Context, params: CleanupParams) -> Wanted:
             known = ", ".join(OUTCOMES)
             raise RpcError("InvalidParams", f"cannot clean up outcome {outcome!r}: choose {known}")
     runs, tasks = await chosen(context.supervisor, params.runs, params.tasks, params.dir)
-    narrowed = (params.older_than_s, params.larger_than, params.outcome, params.all)
     return Wanted(
         runs=runs,
         tasks=tasks,
@@ -93,7 +92,8 @@ async def _wanted(context: Context, params: CleanupParams) -> Wanted:
         outcomes=params.outcome,
         worktrees=params.only != "logs",
         logs=params.only != "worktrees",
-        dry_run=params.dry_run or not (runs or tasks or any(narrowed)),
+        # A filter says which, not that: one that leaves too much must not cost anything.
+        dry_run=params.dry_run or not (runs or tasks or params.all),
     )
 
 
