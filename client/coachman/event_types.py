@@ -53,10 +53,18 @@ class RunState(_FromTo):
     clock: NotRequired[dict[str, Any]]
 
 
+class PromptFile(TypedDict):
+    """What a prompt's file held when it was written; ``sha256`` in lower-case hex."""
+
+    bytes: int
+    sha256: str
+
+
 class RunQueued(TypedDict):
-    """The run was accepted."""
+    """The run was accepted; ``file`` is that of its prompt."""
 
     policy_digest: str
+    file: NotRequired[PromptFile]
 
 
 class RunStarted(TypedDict):
@@ -177,10 +185,11 @@ class PromptQueued(TypedDict):
     by: By
     first: NotRequired[bool]
     key: NotRequired[str]
+    file: NotRequired[PromptFile]
 
 
 class PromptDropped(TypedDict):
-    """A prompt will not be given to the agent."""
+    """A prompt will not be given to the agent: ``why`` is interrupt, run_ended or damaged."""
 
     prompt: int
     title: str
@@ -197,6 +206,7 @@ class AgentInput(TypedDict):
     at: int
     prompt: NotRequired[int]
     prompt_turn: NotRequired[int]
+    file: NotRequired[PromptFile]
     request: NotRequired[str]
     option: NotRequired[str | None]
     option_kind: NotRequired[str | None]

@@ -238,3 +238,63 @@ def test_a_daemon_starts_on_whatever_is_left_of_a_living_run(
 
     assert at.result(daemon, other)["outcome"] == "succeeded"
     assert "InternalError" not in told
+
+
+def test_a_prompt_that_is_not_what_was_written_is_given_to_nobody(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """A kept run drops it, saying so, and goes on with what waits behind it."""
+    run = live.keep(daemon, repo, "say one\nsleep 60")
+    live.until_said(daemon, run, "one")
+    with daemon.client() as client:
+        for text in ("say two", "say three"):
+            client.run.prompt(run, text)
+        (at.directory(daemon, run) / "prompts" / "2.md").write_text("say tw")
+        client.run.interrupt(run, "say now", keep_queue=True)
+    live.until_parked(daemon, run)
+    result = live.close(daemon, run)
+    [dropped] = live.of_type(daemon, run, "prompt.dropped")
+
+    assert (dropped["prompt"], dropped["why"]) == (2, "damaged")
+    assert [prompt for _, prompt, _ in live.turns(daemon, run)] == [1, 4, 3]
+    assert result["final_message"] == "three"
+    assert any("not what was written" in warning for warning in result["warnings"])
+    assert "prompt_damaged" in daemon.log
+    live.check(daemon, run)
+
+
+def test_a_run_whose_prompt_is_not_what_was_written_fails(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """Its agent is told nothing, also by the daemon that comes after; the file is named."""
+    config = daemon.home / ".config" / "coachman" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[capacity]\nmax_active = 1\n")
+    daemon.restart()
+    first = at.start(daemon, repo, "sleep 60", task="t1")
+    run = at.start(daemon, repo, "write a.txt and all else", task="t2")
+    daemon.kill()
+    (at.directory(daemon, run) / "prompts" / "1.md").write_text("write a.txt")
+    daemon.start()
+    with daemon.client() as client:
+        client.run.cancel([first])
+    result = at.result(daemon, run)
+
+    assert (result["outcome"], result["stop_reason"]) == ("failed", "start_failed")
+    assert "cannot read prompts/1.md: 11 of 24 bytes are there" in result["error"]["message"]
+    assert result["changed_files"] == []
+    assert live.of_type(daemon, run, "turn.started") == []
+
+
+def test_a_dialogue_is_not_rebuilt_from_another_prompt(daemon: DaemonProcess, repo: Path) -> None:
+    """A letter that was changed while no daemon ran is found, and the run is lost, saying why."""
+    run = live.keep(daemon, repo, "say one")
+    live.until_parked(daemon, run)
+    daemon.kill()
+    (at.directory(daemon, run) / "prompts" / "1.md").write_text("say two")
+    daemon.start()
+    result = at.result(daemon, run)
+
+    assert (result["outcome"], result["stop_reason"]) == ("lost", "replay_diverged")
+    assert "prompts/1.md: it is not what was written" in result["error"]["message"]
+    assert daemon.keepers() == []

@@ -128,9 +128,8 @@ class Daemon:
             self.dialogue.restore(saved["dialogue"])
         inputs = [Input.of_event(event) for event in self.view.inputs]
         timers = saved["timers"] if saved else {}
-        found = replay(
-            self.dialogue, inputs, self._read, world.prompts.__getitem__, _ending, timers
-        )
+        prompt = lambda given: world.prompts[given.prompt]  # noqa: E731
+        found = replay(self.dialogue, inputs, self._read, prompt, _ending, timers)
         self._arm(found.timers)
         for output in found.outputs:
             self._append(output.entries)

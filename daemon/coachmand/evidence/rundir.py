@@ -2,7 +2,8 @@
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ class RunDirectory:
         for part in ("attempts", "artifacts", "inputs", "scratch", "prompts"):
             durable.make_directory(building.path / part)
         durable.create(building.path / "request.json", encode_json(request))
-        durable.create(building.prompt(1), prompt.encode("utf-8", "surrogatepass"))
+        durable.create(building.prompt(1), encode_prompt(prompt))
         building.journal.touch(durable.FILE_MODE)
         durable.sync_directory(building.prompt(1).parent)
         durable.sync_directory(building.path)
@@ -127,11 +128,23 @@ class RunDirectory:
 
     def write_prompt(self, number: int, prompt: str) -> None:
         """Write one more prompt; the journal tells that it is there. Blocks."""
-        durable.replace(self.prompt(number), prompt.encode("utf-8", "surrogatepass"))
+        durable.replace(self.prompt(number), encode_prompt(prompt))
 
-    def read_prompt(self, number: int) -> str:
-        """A prompt by its number."""
-        return self.prompt(number).read_bytes().decode("utf-8", "surrogatepass")
+    def read_prompt(self, number: int, written: Mapping[str, Any] | None = None) -> str:
+        """A prompt by its number. Raises DamagedError where it is not what was ``written``."""
+        path = self.prompt(number)
+        try:
+            found = path.read_bytes()
+        except FileNotFoundError as error:
+            raise DamagedError(path, "it is gone") from error
+        if written is not None and seal_of(found) != written:
+            size = f"{len(found)} of {written['bytes']} bytes are there"
+            same = len(found) == written["bytes"]
+            raise DamagedError(path, "it is not what was written" if same else size)
+        try:
+            return found.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise DamagedError(path, "it is no text") from error
 
     def segments(self, attempt: int, stream: str) -> list[Path]:
         """The raw log's files of one stream, in order."""
@@ -142,6 +155,16 @@ class RunDirectory:
             if (match := pattern.fullmatch(path.name))
         ]
         return [path for _, path in sorted(found)]
+
+
+def encode_prompt(prompt: str) -> bytes:
+    """A prompt as its file holds it."""
+    return prompt.encode("utf-8", "surrogatepass")
+
+
+def seal_of(written: bytes) -> dict[str, Any]:
+    """What the journal remembers of a prompt's file: how long it is, and its digest."""
+    return {"bytes": len(written), "sha256": sha256(written).hexdigest()}
 
 
 def encode_json(record: dict[str, Any]) -> bytes:

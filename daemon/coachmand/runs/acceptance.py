@@ -6,7 +6,7 @@ from typing import Protocol
 import trio
 
 from .. import durable, ownership
-from ..evidence.rundir import RunDirectory
+from ..evidence.rundir import RunDirectory, encode_prompt, seal_of
 from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
@@ -152,7 +152,7 @@ class Acceptance:
         house.hold(record)
         try:
             journal = await trio.to_thread.run_sync(self._write_intent, planned)
-            view = await self._queue(record, journal)
+            view = await self._queue(record, journal, planned.prompt)
         except durable.DiskError as error:
             house.release(record)
             self._services.storage.refused(error, "a run's record")
@@ -178,10 +178,11 @@ class Acceptance:
             self._take_back(record)
             raise
 
-    async def _queue(self, record: Record, journal: Journal) -> View:
+    async def _queue(self, record: Record, journal: Journal, prompt: str) -> View:
         """The first line of a run's journal, from which on it is a run."""
         view = View()
-        queued = Entry(v.RUN_QUEUED, {"policy_digest": record.policy_digest})
+        members = {"policy_digest": record.policy_digest, "file": seal_of(encode_prompt(prompt))}
+        queued = Entry(v.RUN_QUEUED, members)
         try:
             for event in await journal.append([queued], {}):
                 view.apply(event)

@@ -230,7 +230,7 @@ async def _adopt(run: "Run") -> None:
     except ReplayDivergedError as error:
         log.error("replay_diverged", run=run.fixed.run, error=str(error))
         await _end_keeper(run, path)
-        run.end.lost("replay_diverged")
+        run.end.lost("replay_diverged", str(error))
 
 
 async def _go_on(run: "Run", path: os.PathLike[str]) -> None:
@@ -339,7 +339,7 @@ async def _read_again(run: "Run") -> None:
     run.attempt.begin(_conversation(run))
     exit = run.view.exit
     if exit is None or "lost" in exit:
-        run.end.lost("keeper_lost" if exit is None else exit["lost"])
+        run.end.lost(*("keeper_lost",) if exit is None else (exit["lost"], exit.get("because")))
     else:
         run.end.conclude_again(exit)
 

@@ -101,7 +101,7 @@ class Attempt:
                 self.dialogue,
                 inputs,
                 self._reader.read,
-                self._host.directory.read_prompt,
+                self._prompt_of,
                 self.ending,
                 checkpoint.timers if checkpoint is not None else {},
             )
@@ -213,6 +213,10 @@ class Attempt:
     async def signal(self, target: str, number: int) -> None:
         """Signal the agent, or SIGKILL its tree."""
         await self._with_link(lambda link: link.signal(target, number))
+
+    def _prompt_of(self, given: Input) -> str:
+        """The text that an input gave to the agent. Blocks."""
+        return self._host.directory.read_prompt(given.prompt, given.payload.get("file"))
 
     def ending(self, given: Input) -> Ending:
         """What a finish tells the conversation. Blocks."""

@@ -36,6 +36,7 @@ ENDED_BY_REASON = {
     "keeper_lost": "keeper_lost",
     "replay_diverged": "replay_diverged",
     "start_failed": "start_failed",
+    "prompt_damaged": "start_failed",
     "internal_error": "internal_error",
     "interrupt_unconfirmed": "interrupt",
 }
@@ -227,7 +228,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
     if view.attempt:
         segments = run.directory.segments(view.attempt, "stderr")
         stderr = await trio.to_thread.run_sync(rawlogs.tail, segments, STDERR_TAIL_BYTES)
-    failure = run.end.failure or view.failure
+    failure = run.end.failure or view.failure or exit.get("because")
     error = {"message": failure} if failure else view.turn_error
     return verdict.Facts(
         ended_by=_ended_by(run, exit),
@@ -343,6 +344,9 @@ def _warnings(view: "View") -> Iterator[str]:
     if view.unsent:
         prompts = "a prompt was" if view.unsent == 1 else f"{view.unsent} prompts were"
         yield f"{prompts} never given to the agent: the run ended first"
+    if view.damaged:
+        prompts = "a prompt was" if view.damaged == 1 else f"{view.damaged} prompts were"
+        yield f"{prompts} never given to the agent: the file is not what was written"
 
 
 def _end_of(message: str) -> str:

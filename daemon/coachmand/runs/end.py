@@ -49,9 +49,9 @@ class End:
         """No agent could be started: "cannot X: Y"."""
         self.failure = message
 
-    def lost(self, why: str) -> None:
+    def lost(self, why: str, because: str | None = None) -> None:
         """The agent's end cannot be known."""
-        self.exit = {"lost": why}
+        self.exit = {"lost": why, **({"because": because} if because else {})}
 
     def note(self, message: inbox.Message) -> None:
         """Take in what a message tells about the end."""

@@ -77,6 +77,7 @@ def _forget_warning(view: "View", which: str) -> None:
 
 def _queued(view: "View", event: Event) -> None:
     view.queued_ms = event["ts"]
+    view.queue = [Queued(1, file=event.get("file"))]
 
 
 def _started(view: "View", event: Event) -> None:
@@ -131,7 +132,7 @@ def _prompted(view: "View", event: Event) -> None:
 
 
 def _prompt_queued(view: "View", event: Event) -> None:
-    queued = Queued(event["prompt"], event["title"])
+    queued = Queued(event["prompt"], event["title"], event.get("file"))
     view.prompts = max(view.prompts, queued.number)
     if "key" in event:
         view.prompt_keys[event["key"]] = queued.number
@@ -141,6 +142,7 @@ def _prompt_queued(view: "View", event: Event) -> None:
 def _prompt_dropped(view: "View", event: Event) -> None:
     view.queue = [queued for queued in view.queue if queued.number != event["prompt"]]
     view.unsent += event["why"] == "run_ended"
+    view.damaged += event["why"] == "damaged"
 
 
 def _turn_started(view: "View", event: Event) -> None:

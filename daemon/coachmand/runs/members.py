@@ -49,7 +49,11 @@ class Site:
 
 @define
 class Queued:
-    """A prompt that waits for its turn; ``number`` names its file, ``title`` is its first line."""
+    """A prompt that waits for its turn; ``number`` names its file, ``title`` is its first line.
+
+    ``file`` has the file's size and digest; None where an earlier version wrote it.
+    """
 
     number: int
     title: str = ""
+    file: dict[str, Any] | None = None

@@ -41,7 +41,7 @@ def replay(
     dialogue: Dialogue,
     inputs: Iterable[Input],
     read: Callable[[int, int], bytes],
-    prompt: Callable[[int], str],
+    prompt: Callable[[Input], str],
     ending: Callable[[Input], Ending],
     timers: Mapping[str, float | None],
 ) -> Replayed:
@@ -60,10 +60,17 @@ def replay(
             found.add(dialogue.feed(data))
         if given.kind == "timer":
             found.timers.pop(given.payload["name"], None)
-        text = prompt(given.prompt) if given.kind == "prompt" else ""
+        text = _text(prompt, given) if given.kind == "prompt" else ""
         end = ending(given) if given.kind == "finish" else None
         found.add(dialogue.apply(given, text, end))
     return found
+
+
+def _text(prompt: Callable[[Input], str], given: Input) -> str:
+    try:
+        return prompt(given)
+    except DamagedError as error:
+        raise ReplayDivergedError(str(error)) from error
 
 
 @define

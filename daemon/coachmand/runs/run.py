@@ -363,10 +363,14 @@ class Run:
     # --- answers, cancels, deadlines ---
 
     async def stop(
-        self, reason: str, by: Mapping[str, Any] | None = None, told: Sequence[Entry] = ()
+        self,
+        reason: str,
+        by: Mapping[str, Any] | None = None,
+        told: Sequence[Entry] = (),
+        error: str | None = None,
     ) -> None:
         """Bring the run to its end now, whatever its agent is at."""
-        await self.enter("stopping", reason, by, told=told)
+        await self.enter("stopping", reason, by, error, told=told)
         if self.attempt is not None:
             await self.climb()
 

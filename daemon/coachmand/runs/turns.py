@@ -8,11 +8,14 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import structlog
 import trio
 
 from .. import durable
+from ..evidence.rundir import encode_prompt, seal_of
 from ..failpoints import reach
 from ..journal import vocabulary as v
+from ..journal.damage import DamagedError
 from ..journal.lines import Entry
 from ..rpc.errors import RpcError
 from . import inbox, ladder
@@ -24,6 +27,7 @@ from .view import View
 if TYPE_CHECKING:
     from .run import Run
 
+log = structlog.get_logger("run")
 MAX_QUEUED = 64
 MAX_TITLE_CHARACTERS = 80
 BETWEEN = ("active", "parked")
@@ -178,7 +182,8 @@ class Turns:
             run.services.storage.check("prompt")
             raise
         title = prompt.strip().split("\n", 1)[0][:MAX_TITLE_CHARACTERS]
-        return Queued(number, run.journal.redactor.mask_text(title))
+        file = seal_of(encode_prompt(prompt))
+        return Queued(number, run.journal.redactor.mask_text(title), file)
 
     # --- what follows ---
 
@@ -247,14 +252,27 @@ class Turns:
         """Give the agent the first prompt that waits."""
         run, view = self._run, self._run.view
         queued = view.queue[0]
-        text = await trio.to_thread.run_sync(run.directory.read_prompt, queued.number)
+        try:
+            read = run.directory.read_prompt
+            text = await trio.to_thread.run_sync(read, queued.number, queued.file)
+        except DamagedError as error:
+            await self._damaged(queued, error)
+            return
         turn = view.turn + 1
-        payload = {"prompt_turn": turn, "prompt": queued.number}
+        payload = {"prompt_turn": turn, "prompt": queued.number, **_sealed(queued)}
         companions = [started(run.boot, turn, queued)]
         if view.told_start:
             await run.living_attempt().tell("prompt", payload, companions=companions, prompt=text)
         else:
             await run.living_attempt().tell_first(payload, companions, text)
+
+    async def _damaged(self, queued: Queued, error: DamagedError) -> None:
+        """What was asked is not known any more: nothing else is given to the agent in its place."""
+        log.error("prompt_damaged", run=self._run.fixed.run, error=str(error))
+        if self._run.view.told_start:
+            await self._run.record([_dropped(queued, "damaged")])
+        else:
+            await self._run.stop("prompt_damaged", error=f"cannot give the prompt: {error}")
 
     async def _park(self) -> None:
         run = self._run
@@ -326,10 +344,14 @@ def over(handle: str, verb: str, state: str) -> RpcError:
 def queued_entry(
     queued: Queued, by: Mapping[str, Any], *, first: bool = False, key: str | None = None
 ) -> Entry:
-    members = {"prompt": queued.number, "title": queued.title, "by": dict(by)}
+    members = {"prompt": queued.number, "title": queued.title, "by": dict(by), **_sealed(queued)}
     told = {"first": first or None, "key": key}
     known = {name: value for name, value in told.items() if value is not None}
     return Entry(v.PROMPT_QUEUED, {**members, **known})
+
+
+def _sealed(queued: Queued) -> dict[str, Any]:
+    return {"file": queued.file} if queued.file is not None else {}
 
 
 def _dropped(queued: Queued, why: str) -> Entry:

@@ -95,6 +95,13 @@ def _timed_out(facts: Facts) -> Verdict:
     return Verdict("timed_out", facts.ended_by, f"{TIMES[facts.ended_by]}{silent}")
 
 
+def _replay_diverged(facts: Facts) -> Verdict:
+    why = (facts.error or {}).get("message")
+    tail = f": {why}" if why else ""
+    text = f"the agent's dialogue could not be reconstructed{tail}"
+    return Verdict("lost", "replay_diverged", text)
+
+
 def _start_failed(facts: Facts) -> Verdict:
     return Verdict("failed", "start_failed", str((facts.error or {}).get("message", "")))
 
@@ -141,7 +148,7 @@ RULES: tuple[Rule, ...] = (
     ),
     (
         lambda f: f.ended_by == "replay_diverged",
-        _always("lost", "replay_diverged", "the agent's dialogue could not be reconstructed"),
+        _replay_diverged,
     ),
     (
         lambda f: f.ended_by == "internal_error",

@@ -54,6 +54,7 @@ class View:
     prompt: Queued = field(factory=lambda: Queued(1))
     prompt_keys: dict[str, int] = field(factory=dict)
     unsent: int = 0
+    damaged: int = 0
     unread: str | None = None
     closing: bool = False
     parked_until: dict[str, Any] | None = None

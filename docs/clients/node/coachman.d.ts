@@ -322,6 +322,7 @@ export type EventAgentInput = {
   "epilogue"?: boolean;
   "epilogue_error"?: string;
   "exit_code"?: number | null;
+  "file"?: PromptFile;
   "kind": string;
   "message"?: string;
   "name"?: string;
@@ -672,7 +673,7 @@ export type EventPermissionResolved = {
   "request": string;
 };
 
-/** A prompt will not be given to the agent. */
+/** A prompt will not be given to the agent: `why` is interrupt, run_ended or damaged. */
 export type EventPromptDropped = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
@@ -702,6 +703,7 @@ export type EventPromptQueued = {
   "turn"?: number;
   "type": "prompt.queued";
   "by": By;
+  "file"?: PromptFile;
   "first"?: boolean;
   "key"?: string;
   "prompt": number;
@@ -748,7 +750,7 @@ export type EventRunEnded = {
   "usage": Record<string, number> | null;
 };
 
-/** The run was accepted. */
+/** The run was accepted; `file` is that of its prompt. */
 export type EventRunQueued = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
@@ -760,6 +762,7 @@ export type EventRunQueued = {
   "ts": number;
   "turn"?: number;
   "type": "run.queued";
+  "file"?: PromptFile;
   "policy_digest": string;
 };
 
@@ -1128,6 +1131,12 @@ export type ProfilePage = {
 export type ProgressNotification = {
   "subscription": string;
   "cursor": string;
+};
+
+/** What a prompt's file held when it was written; `sha256` in lower-case hex. */
+export type PromptFile = {
+  "bytes": number;
+  "sha256": string;
 };
 
 /** A prompt that is on disk.
