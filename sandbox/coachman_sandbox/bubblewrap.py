@@ -71,7 +71,8 @@ def compile_policy(policy: Policy, machine: str = seccomp.MACHINE) -> Compiled:
     for mount in mounts:
         args += _mount(mount, data)
     # Last, when everything below them is in place.
-    args += [arg for mount in mounts if isinstance(mount, Dev) for arg in _seal(mount.destination)]
+    for mount in mounts:
+        args += _seals(mount)
     args += [*_seal("/"), "--chdir", _plain(policy.cwd, "the working directory")]
     args += ["--seccomp", data.token(seccomp.program(policy.system_calls, machine))]
     return Compiled(tuple(args), tuple(data.items))
@@ -100,6 +101,12 @@ def _environment(policy: Policy) -> Iterator[str]:
         if not name or "=" in name:
             raise PolicyError(f"cannot compile the policy: {name!r} cannot name a variable")
         yield from ("--setenv", _text(name, "a name"), _text(value, f"the value of {name}"))
+
+
+def _seals(mount: Mount) -> tuple[str, ...]:
+    if isinstance(mount, Dev) or (isinstance(mount, Proc) and mount.read_only):
+        return _seal(mount.destination)
+    return ()
 
 
 def _seal(destination: str) -> tuple[str, str]:

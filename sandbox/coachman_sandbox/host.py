@@ -34,6 +34,15 @@ SYSTEM_FILES = (
     "/etc/services",
     "/etc/ssl/openssl.cnf",
 )
+# Of /proc: what tells of the host's kernel and of the user's keyrings, and where it is there.
+MASKED_FILES = (
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/slabinfo",
+    "/proc/timer_list",
+    "/proc/vmallocinfo",
+)
 CA_SOURCES = (layout.CA_BUNDLE, *layout.CA_BUNDLE_ALIASES)
 ZONEINFO = "/usr/share/zoneinfo/"
 
@@ -51,6 +60,7 @@ class Host:
     links: tuple[tuple[str, str], ...] = ()
     directories: tuple[str, ...] = ("/usr",)
     files: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
     resolv_conf: bytes = b""
     hosts: bytes = b"127.0.0.1 localhost\n::1 localhost\n"
     ca_bundle: bytes = field(default=b"", repr=lambda bundle: f"<{len(bundle)} bytes>")
@@ -75,6 +85,7 @@ def read_host(env: Mapping[str, str]) -> Host:
         links=links,
         directories=directories,
         files=tuple(path for path in SYSTEM_FILES if os.path.exists(path)),
+        masked=tuple(path for path in MASKED_FILES if os.path.exists(path)),
         resolv_conf=read_small("/etc/resolv.conf"),
         hosts=_hosts(read_small("/etc/hosts")),
         ca_bundle=_ca_bundle(env),

@@ -87,9 +87,14 @@ class Symlink:
 
 @frozen
 class Proc:
-    """A fresh procfs that shows the sandbox's processes only."""
+    """A fresh procfs that shows the sandbox's processes only.
+
+    ``read_only``: for root, who owns its files. They are the host's own, so that a changed
+    mode of one would change there as well.
+    """
 
     destination: str = "/proc"
+    read_only: bool = False
     role: Role = "system"
 
 

@@ -82,12 +82,17 @@ def _system(host: Host) -> Iterator[Mount]:
         yield Bind(path, path)
     for path, target in host.links:
         yield Symlink(target, path)
-    yield from (Proc(), Dev(), Tmpfs(layout.SHM, layout.SHM_BYTES, 0o1777))
+    yield from (Proc(read_only=host.uid == 0), Dev())
+    yield Tmpfs(layout.SHM, layout.SHM_BYTES, 0o1777)
     yield Tmpfs(layout.TMP, layout.TMP_BYTES, 0o1777)
     yield Symlink("../tmp", "/var/tmp")  # noqa: S108 - a path inside the sandbox
     # bubblewrap maps us to ourselves: root owns the kernel's settings, and anyone
     # those of the new namespaces.
     yield Bind("/proc/sys", "/proc/sys")
+    # Open to everybody's triggers.
+    yield Bind("/proc/pressure", "/proc/pressure", optional=True)
+    # No device opens here, so that nothing is read there either.
+    yield from (Bind("/dev/null", path, role="mask") for path in host.masked)
     yield from _etc(host)
 
 

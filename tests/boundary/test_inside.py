@@ -70,16 +70,16 @@ def test_the_network_is_still_the_hosts(box: Box) -> None:
     assert box.policy().network == "host"
 
 
-def test_the_daemons_python_runs_inside(box: Box) -> None:
+def test_the_daemons_python_runs_inside(own_box: Box) -> None:
     """The base interpreter with its library runs guest programs, from its read-only prefix."""
     runtime = python_runtime()
     access = agent_access(env={}, credentials={}, python=runtime)
-    (box.root / "state/guest/hello.py").write_text("import json, ssl, sys; print(sys.prefix)\n")
-    done = box.run(runtime.path, "-I", "/run/coachman/hello.py", access=access)
+    (own_box.root / "state/guest/hello.py").write_text("import json, ssl, sys; print(sys.prefix)\n")
+    done = own_box.run(runtime.path, "-I", "/run/coachman/hello.py", access=access)
     assert done.stdout.strip() == os.path.realpath(sys.base_prefix), done.stderr
 
 
-def test_a_script_runs_by_the_interpreter_it_names(box: Box, tmp_path: Path) -> None:
+def test_a_script_runs_by_the_interpreter_it_names(own_box: Box, tmp_path: Path) -> None:
     """A program in a virtual environment runs inside, with the environment's own packages."""
     venv = tmp_path / "venv"
     site = venv / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
@@ -94,15 +94,15 @@ def test_a_script_runs_by_the_interpreter_it_names(box: Box, tmp_path: Path) -> 
     tool.chmod(0o755)
     found = resolve(("tool",), {"PATH": str(venv / "bin")})
     access = agent_access(found, env={}, credentials={})
-    done = box.run(found.path, access=access)
+    done = own_box.run(found.path, access=access)
     assert done.stdout == "42\n", done.stderr
 
 
 @pytest.mark.real_agent
-def test_opencode_runs_inside(box: Box, opencode_bin: Path) -> None:
+def test_opencode_runs_inside(own_box: Box, opencode_bin: Path) -> None:
     """The real CLI starts from its package alone and says its version."""
     env = {"PATH": f"{opencode_bin}:/usr/bin", "HOME": "/nonexistent"}
     found = resolve(("opencode",), env, native=("bin/opencode.exe",))
     access = agent_access(found, env={"OPENCODE_DISABLE_AUTOUPDATE": "1"}, credentials={})
-    done = box.run(found.path, "--version", access=access)
+    done = own_box.run(found.path, "--version", access=access)
     assert done.stdout.strip() == found.version, done.stderr

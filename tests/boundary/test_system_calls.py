@@ -159,7 +159,7 @@ def test_the_filter_holds_for_every_process_inside(box: Box) -> None:
     assert said.split() == ["Seccomp:", "2"] * 2
 
 
-def test_a_thread_can_still_be_made(box: Box) -> None:
+def test_a_thread_can_still_be_made(own_box: Box) -> None:
     """What the C library does instead of clone3 works: threads, children, an event loop."""
     script = (
         "import asyncio, subprocess, threading\n"
@@ -173,5 +173,5 @@ def test_a_thread_can_still_be_made(box: Box) -> None:
     )
     runtime = python_runtime()
     access = agent_access(env={}, credentials={}, python=runtime)
-    done = box.run(runtime.path, "-I", "-c", script, access=access)
+    done = own_box.run(runtime.path, "-I", "-c", script, access=access)
     assert done.stdout.split() == ["thread", "child", "b''"], done.stderr

@@ -37,6 +37,9 @@ async def test_secrets_are_in_no_environment_and_no_command_line(attempt: Attemp
         names = shown(pid, "environ").split(b"\0")
         known = {b"PATH", b"LANG", b"COACHMAN_ATTEMPT"}
         assert {name.partition(b"=")[0] for name in names if name} <= known
+        if pid != attempt.pid:
+            assert os.fsencode(attempt.directory) not in shown(pid, "environ")
+            assert b"PATH=/usr/bin:/bin" in names
     for path in attempt.directory.iterdir():
         if path.is_file() and path.name != "stdout.0":
             assert SECRET.encode() not in path.read_bytes(), path

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from coachman_sandbox import bubblewrap, host, profiles
 from coachman_sandbox.finder import CLEAN_ENV
@@ -23,9 +23,16 @@ def memfd(content: bytes) -> int:
 
 
 def spawn(
-    bwrap: str, policy: Policy, command: Sequence[str], env: dict[str, str] | None = None
+    bwrap: str,
+    policy: Policy,
+    command: Sequence[str],
+    env: dict[str, str] | None = None,
+    uid: int | None = None,
 ) -> "subprocess.Popen[str]":
-    """Start ``command`` inside; its output is piped, its descriptors are closed on our side."""
+    """Start ``command`` inside; its output is piped, its descriptors are closed on our side.
+
+    ``uid`` is whom bubblewrap runs as, where that is not we.
+    """
     compiled = bubblewrap.compile_policy(policy)
     data = [memfd(content) for content in compiled.data]
     tokens = {f"{{fd:{index}}}": str(descriptor) for index, descriptor in enumerate(data)}
@@ -41,15 +48,20 @@ def spawn(
             text=True,
             errors="replace",
             pass_fds=(args, *data),
+            user=uid,
+            group=uid,
+            extra_groups=None if uid is None else [],
         )
     finally:
         for descriptor in (args, *data):
             os.close(descriptor)
 
 
-def run(bwrap: str, policy: Policy, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+def run(
+    bwrap: str, policy: Policy, command: Sequence[str], uid: int | None = None
+) -> "subprocess.CompletedProcess[str]":
     """Run ``command`` inside to its end."""
-    with spawn(bwrap, policy, command) as process:
+    with spawn(bwrap, policy, command, uid=uid) as process:
         try:
             out, err = process.communicate(timeout=LAUNCH_LIMIT_S)
         finally:
@@ -59,12 +71,25 @@ def run(bwrap: str, policy: Policy, command: Sequence[str]) -> "subprocess.Compl
 
 @frozen
 class Box:
-    """A run's directories below one root, and the sandbox over them."""
+    """A run's directories below one root, and the sandbox over them.
+
+    ``uid`` is whom bubblewrap runs as, where that is not we.
+    """
 
     root: Path
     bwrap: str
     place: Place
     host: host.Host
+    uid: int | None = None
+
+    def belonging_to(self, uid: int) -> "Box":
+        """The same for another user, who owns the run's directories."""
+        for path in sorted(self.root.glob("state/*")):
+            os.chown(path, uid, uid)
+        return evolve(self, host=evolve(self.host, uid=uid, gid=uid), uid=uid)
+
+    def spawn(self, *command: str, access: AgentAccess | None = None) -> "subprocess.Popen[str]":
+        return spawn(self.bwrap, self.policy(access), command, uid=self.uid)
 
     def policy(self, access: AgentAccess | None = None) -> Policy:
         return profiles.edit(self.place, access or AgentAccess(), self.host)
@@ -72,7 +97,7 @@ class Box:
     def run(
         self, *command: str, access: AgentAccess | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        return run(self.bwrap, self.policy(access), command)
+        return run(self.bwrap, self.policy(access), command, self.uid)
 
     def sh(self, script: str, access: AgentAccess | None = None) -> str:
         """What a shell script prints inside, both streams; it may fail."""

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .record import Launch
 
+# Can be read inside as that of process 1: the user's own PATH would name their home.
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 # Python ignores the first two, a keeper handles the others.
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
@@ -47,16 +49,16 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
     gate = os.eventfd(0, os.EFD_CLOEXEC)
     for fd in (arguments, *data, status_write, gate):
         os.set_inheritable(fd, True)
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     pid = os.posix_spawn(
         launch.bwrap,
         [
-            *(launch.bwrap, "--die-with-parent", "--block-fd", str(gate)),
+            # Its command line can be read inside: where it lies is nobody's business there.
+            *("bwrap", "--die-with-parent", "--block-fd", str(gate)),
             *("--json-status-fd", str(status_write), "--args", str(arguments)),
             *("--", *launch.command),
         ],
         # By the directory whoever finds the keeper dead finds what it could not record.
-        {**kept, ATTEMPT_VARIABLE: launch.directory},
+        {**ENVIRONMENT, ATTEMPT_VARIABLE: attempt_mark(launch.directory)},
         file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio)],
         setsid=True,
         setsigmask=(),
@@ -66,6 +68,12 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
         os.close(fd)
     os.set_blocking(status_read, False)
     return pid, status_read, gate
+
+
+def attempt_mark(directory: str | os.PathLike[str]) -> str:
+    """What names an attempt's directory to those who can look at it, and tells others nothing."""
+    facts = os.stat(directory)
+    return f"{facts.st_dev}:{facts.st_ino}"
 
 
 def memory_file(name: str, content: bytes) -> int:

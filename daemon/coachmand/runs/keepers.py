@@ -17,6 +17,7 @@ from typing import Any
 import trio
 
 from .. import failpoints, keeper
+from ..keeper.spawn import attempt_mark
 from ..keeper.system import boot_id, start_ticks
 
 LAUNCH_LIMIT_S = 20.0
@@ -207,7 +208,10 @@ def kill_orphans(directory: str | os.PathLike[str]) -> bool:
 
 def _unrecorded(directory: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
     """Numbers and start times of bubblewrap's processes that name the attempt."""
-    mark = os.fsencode(f"{keeper.ATTEMPT_VARIABLE}={os.fspath(directory)}")
+    try:
+        mark = f"{keeper.ATTEMPT_VARIABLE}={attempt_mark(directory)}".encode()
+    except FileNotFoundError:
+        return
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
             ticks = start_ticks(int(name))
