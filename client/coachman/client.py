@@ -9,6 +9,7 @@ from .nouns import (
     AgentMethods,
     DaemonMethods,
     EventMethods,
+    LeaseMethods,
     PermissionMethods,
     ProfileMethods,
     RunMethods,
@@ -82,6 +83,7 @@ class Client:
         self.profile = ProfileMethods(self)
         self.run = RunMethods(self)
         self.event = EventMethods(self)
+        self.lease = LeaseMethods(self)
         self.permission = PermissionMethods(self)
         self.task = TaskMethods(self)
 

@@ -93,9 +93,10 @@ def _connect_error(path: str, error: OSError) -> CoachmanError:
 
 
 def _nobody(path: str) -> DaemonNotRunning:
-    """Nobody listens; what helps depends on who chose the path."""
+    """Nobody listens; what helps depends on who chose the path, and why is what is left to tell."""
     from .autostart import may_start
-    from .paths import socket_path
+    from .lifetime import last_end
+    from .paths import socket_path, state_dir
 
     start = ["coachman", "daemon", "start"]
     unnamed = {name: value for name, value in os.environ.items() if name != "COACHMAN_SOCKET"}
@@ -113,8 +114,14 @@ def _nobody(path: str) -> DaemonNotRunning:
         )
     else:
         hint, steps = "COACHMAN_AUTOSTART is off; `coachman daemon start` starts one", [start]
+    # Of a socket that was chosen nobody knows the state directory.
+    end = last_end(state_dir(os.environ)) if path == socket_path(unnamed) else None
     return DaemonNotRunning(
-        f"cannot connect: no daemon listens on {path}", hint=hint, retryable=True, next=steps
+        f"cannot connect: no daemon listens on {path}" + (f": {end['message']}" if end else ""),
+        hint=hint,
+        retryable=True,
+        detail={"last_end": end} if end else None,
+        next=steps,
     )
 
 

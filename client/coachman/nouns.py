@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 WAIT_GRACE_S = 10.0
 # Starting checks out a tree, which on a large repository takes a while.
 START_TIMEOUT_S = 600.0
+# Ending every run is bounded by the daemon, at 60 s.
+STOP_TIMEOUT_S = 90.0
 
 
 def _given(**params: object) -> dict[str, object]:
@@ -61,9 +63,20 @@ class DaemonMethods(Noun):
         answer: results.DaemonStatus = self._caller.call("daemon.status")
         return answer
 
-    def shutdown(self, mode: str = "detach") -> "results.DaemonLeaving":
-        """Stop the daemon: ``detach`` leaves runs going, ``drain`` waits, ``stop`` ends them."""
-        answer: results.DaemonLeaving = self._caller.call("daemon.shutdown", {"mode": mode})
+    def shutdown(
+        self, mode: str = "detach", *, timeout_s: float | None = None
+    ) -> "results.DaemonLeaving":
+        """Stop the daemon: ``detach`` leaves runs going, ``drain`` waits, ``stop`` ends them.
+
+        Whatever is not over after ``timeout_s`` goes on without it.
+        """
+        params = _given(mode=mode, timeout_s=timeout_s)
+        # Draining lasts as long as the turns do.
+        patience = None if mode == "drain" else STOP_TIMEOUT_S
+        patience = patience if timeout_s is None else timeout_s + STOP_TIMEOUT_S
+        answer: results.DaemonLeaving = self._caller.call(
+            "daemon.shutdown", params, timeout_s=patience
+        )
         return answer
 
     def restart(self, mode: str = "detach") -> "results.DaemonRestarting":
@@ -447,6 +460,27 @@ class PermissionMethods(Noun):
             request=request, run=run, option=option, kind=kind, message=message, dir=dir
         )
         answer: results.Answered = self._caller.call("permission.answer", params)
+        return answer
+
+
+class LeaseMethods(Noun):
+    """A run to oneself: one connection alone may prompt it, until that ends or time is over."""
+
+    def claim(
+        self, run: str, ttl_s: float | None = None, *, dir: str | None = None
+    ) -> "results.LeaseClaimed":
+        """Claim a run for ``ttl_s`` seconds (60), or prolong that; a Conflict names its holder.
+
+        The lease ends with this client's connection, which a restart of the daemon ends as well.
+        """
+        params = _given(run=run, ttl_s=ttl_s, dir=dir)
+        answer: results.LeaseClaimed = self._caller.call("lease.claim", params)
+        return answer
+
+    def release(self, run: str, *, dir: str | None = None) -> "results.LeaseReleased":
+        """Let others prompt the run again."""
+        params = _given(run=run, dir=dir)
+        answer: results.LeaseReleased = self._caller.call("lease.release", params)
         return answer
 
 

@@ -41,6 +41,8 @@ Cancelled = steered.Cancelled
 CancelledRun = steered.CancelledRun
 Closed = steered.Closed
 Interrupted = steered.Interrupted
+LeaseClaimed = steered.LeaseClaimed
+LeaseReleased = steered.LeaseReleased
 Prompted = steered.Prompted
 Waited = steered.Waited
 WaitedRun = steered.WaitedRun
@@ -376,11 +378,32 @@ class TaskPage(TypedDict):
     tasks: list[Task]
 
 
+class LastEnd(TypedDict):
+    """How a daemon ended: stopped, signal, restarting, refused, fault, crashed, killed, reboot.
+
+    ``at`` is when, as far as that is known; ``orderly``: somebody wanted it; ``message`` is all
+    of it in words. ``by`` stopped it, ``signal`` ended it; ``why`` is an error's text;
+    ``oom_kills`` counts what the kernel killed for want of memory since its last sign of life.
+    """
+
+    how: str
+    pid: int
+    at: int | None
+    orderly: bool
+    message: str
+    mode: NotRequired[str]
+    by: NotRequired[dict[str, Any]]
+    signal: NotRequired[str]
+    why: NotRequired[str]
+    oom_kills: NotRequired[int]
+
+
 class DaemonStatus(TypedDict):
     """The daemon at a glance: its load, and whether it may start runs.
 
     ``loop_tasks`` counts what is under way in its event loop: connections, requests,
     subscriptions, runs and their helpers. When all of these are over it is as small as before.
+    ``before`` is how the daemon before it ended, where there was one.
     """
 
     version: str
@@ -389,6 +412,7 @@ class DaemonStatus(TypedDict):
     pid: int
     uptime_s: float
     started_at: int
+    before: NotRequired[LastEnd | None]
     socket: str
     state_dir: str
     runs: dict[str, int]
@@ -476,10 +500,14 @@ class DaemonHello(TypedDict):
 
 
 class DaemonLeaving(TypedDict):
-    """``going_on`` lists the handles of the runs that outlive the daemon."""
+    """``going_on`` lists the handles of the runs that outlive the daemon.
+
+    ``in_time`` says that it could wait for as much as its mode wants.
+    """
 
     mode: str
     going_on: list[str]
+    in_time: bool
 
 
 class DaemonRestarting(TypedDict):

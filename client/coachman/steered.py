@@ -84,6 +84,23 @@ class Interrupted(TypedDict):
     dropped: list[WaitingPrompt]
 
 
+class LeaseClaimed(TypedDict):
+    """The run is this connection's until ``expires_at`` (ms); ``new`` is false where it was."""
+
+    run: str
+    handle: str
+    expires_at: int
+    new: bool
+
+
+class LeaseReleased(TypedDict):
+    """``released`` is false where this connection had no lease of the run."""
+
+    run: str
+    handle: str
+    released: bool
+
+
 class Closed(TypedDict):
     """One entry for each run that was named; ``already``: there was nothing to do."""
 

@@ -40,6 +40,7 @@ from .config_file import ConfigFile
 from .config_reader import ConfigError, load
 from .evidence.state import StateDirectory
 from .indexing import open_index, order_of, reindex
+from .lifetime import Lifetime, refused
 from .methods import build_registry
 from .methods.context import Context, Daemon
 from .ownership import Fence, Lock, LockHeldError, stand_behind
@@ -57,6 +58,8 @@ from .upgrade import Leaving, Upgrades, reexecute
 
 PR_SET_DUMPABLE = 4
 DESCRIPTORS = 16384
+# Whatever else would end it unseen and can be seen.
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 log = structlog.get_logger("daemon")
 
@@ -91,7 +94,13 @@ def run_daemon(argv: list[str]) -> int:
             if options.reindex:
                 _tell(sys.stdout.fileno(), reindex(state))
                 return EXIT_OK
-            listener = trio.run(_serve, config, state, env, service, options)
+            try:
+                listener = trio.run(_serve, config, state, env, service, options)
+            except StartError:
+                raise
+            except Exception as error:
+                refused(state.root, f"an internal error ({type(error).__name__})", how="fault")
+                raise
             if listener is not None:
                 _come_back(listener, lock, service)
     except StartError as error:
@@ -103,6 +112,7 @@ def run_daemon(argv: list[str]) -> int:
             "exit": error.exit_code,
         }
         service.tell(STATUS=str(error))
+        refused(Path(paths.state_dir(os.environ)), str(error))
         asked = options.check or options.reindex
         _tell(sys.stdout.fileno() if asked else options.ready_fd, {"error": failure})
         return error.exit_code
@@ -211,12 +221,14 @@ async def _serve(
         text = f"cannot start: {error}"
         raise StartError("Degraded", text, EXIT_STORAGE, "make room on the disk") from error
     services.scopes = Scopes.of(env, is_service=service.notify_path is not None)
+    lifetime = Lifetime(state.root, installed_version())
+    await trio.to_thread.run_sync(lifetime.begin)
     registry = build_registry()
     build = await trio.to_thread.run_sync(build_digest)
     with _listener(paths.socket_path(env), service, options.listener_fd) as listener:
         async with services.workers, trio.open_nursery() as nursery:
             supervisor = Supervisor(services, nursery)
-            leaving = Leaving(nursery.cancel_scope, listener, supervisor, service)
+            leaving = Leaving(nursery.cancel_scope, listener, supervisor, service, lifetime)
             upgrades = Upgrades(env, lambda: nursery.start_soon(leaving.restart))
             daemon = Daemon(
                 supervisor,
@@ -227,12 +239,14 @@ async def _serve(
                 secrets.token_hex(8),
                 listener.path,
                 epoch_ms(),
-                lambda mode: nursery.start_soon(leaving.stop, mode),
+                lambda mode, by: nursery.start_soon(leaving.stop, mode, by),
                 lambda: nursery.start_soon(leaving.restart),
                 upgrades.look,
+                lifetime.before,
             )
             nursery.start_soon(_detach_on_signal, leaving)
-            services.storage.on_fenced = leaving.end
+            services.storage.on_fenced = leaving.fenced
+            nursery.start_soon(lifetime.keep)
             nursery.start_soon(report.keep_alive, service)
             nursery.start_soon(services.storage.keep)
             await supervisor.recover()
@@ -261,10 +275,10 @@ def _listener(path: str, service: Service, inherited_fd: int | None) -> Listener
 
 
 async def _detach_on_signal(leaving: Leaving) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(*ENDING_SIGNALS) as signals:
         async for number in signals:
             log.info("signal", name=signal.Signals(number).name)
-            leaving.end()
+            leaving.end("signal", signal=signal.Signals(number).name)
 
 
 def _services(

@@ -6,6 +6,7 @@ refused and no other daemon gets in between. Runs live on in their keepers and a
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -14,6 +15,7 @@ import structlog
 import trio
 
 from .build import installed_mark
+from .lifetime import Lifetime
 from .rpc.listener import Listener
 from .runs.supervisor import Supervisor
 from .service import Service
@@ -22,6 +24,9 @@ from .service import Service
 ANSWER_LIMIT_S = 30.0
 CHECK_LIMIT_S = 30.0
 LOOK_EVERY_S = 1.0
+# What keeps a daemon that is told to end from ending: a thread on a disk that does not answer.
+# The kernel ends it then.
+END_LIMIT_S = 20
 
 log = structlog.get_logger("upgrade")
 
@@ -64,8 +69,10 @@ class Leaving:
         listener: Listener,
         supervisor: Supervisor,
         service: Service,
+        lifetime: Lifetime,
     ) -> None:
         self.restarts = False
+        self._lifetime = lifetime
         self._scope = scope
         self._listener = listener
         self._supervisor = supervisor
@@ -74,15 +81,24 @@ class Leaving:
     def __repr__(self) -> str:
         return f"<Leaving {'to come back' if self.restarts else 'for good'}>"
 
-    async def stop(self, mode: str) -> None:
+    async def stop(self, mode: str, by: Mapping[str, Any]) -> None:
         """Let the answer out first, then end the daemon; runs go on in their keepers."""
-        log.info("shutdown", mode=mode)
+        log.info("shutdown", mode=mode, by=by)
         await trio.sleep(0.05)
-        self.end()
+        self.end("stopped", mode=mode, by=dict(by))
 
-    def end(self) -> None:
-        """End the daemon now, also one that was about to restart."""
+    def end(self, how: str, **members: Any) -> None:
+        """End the daemon now, also one that was about to restart; ``how`` is written down."""
         self.restarts = False
+        signal.alarm(END_LIMIT_S)
+        self._service.tell(STOPPING=1)
+        self._lifetime.end(how, **members)
+        self._scope.cancel()
+
+    def fenced(self) -> None:
+        """End the daemon now: another one has the state directory, and its record."""
+        self.restarts = False
+        signal.alarm(END_LIMIT_S)
         self._service.tell(STOPPING=1)
         self._scope.cancel()
 
@@ -95,6 +111,7 @@ class Leaving:
         self._service.tell(RELOADING=1, STATUS="Restarting in place")
         await self._listener.leave(ANSWER_LIMIT_S)
         await self._supervisor.checkpoint()
+        self._lifetime.end("restarting")
         self._scope.cancel()
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 
 from ..client import Client, connect
-from ..errors import CoachmanError, UsageError
+from ..errors import CoachmanError, DaemonNotRunning, UsageError
 from .options import Arguments
 from .visible import visible, visible_json
 
@@ -68,8 +68,20 @@ class Console:
         """
         if self._client is None:
             name = CLIENT_NAME if introduced else None
-            self._client = connect(self.socket, autostart=autostart, name=name)
+            try:
+                self._client = connect(self.socket, name=name)
+            except DaemonNotRunning as error:
+                if not autostart:
+                    raise
+                self._client = connect(self.socket, autostart=True, name=name)
+                self._tell_of_death(error)
         return self._client
+
+    def _tell_of_death(self, error: DaemonNotRunning) -> None:
+        """Say why another daemon had to be started, where nobody wanted the last one to end."""
+        end = error.detail.get("last_end") if isinstance(error.detail, dict) else None
+        if end and not end["orderly"] and not self.quiet:
+            self.note(f"  [another daemon was started: {visible(end['message'])}]")
 
     def close(self) -> None:
         if self._client is not None:

@@ -8,6 +8,7 @@ from ..client import connect
 from ..errors import CoachmanError, ConnectionLostError, DaemonNotRunning, UsageError
 from ..paths import state_dir
 from ..wire import EXIT_OK
+from .durations import seconds
 from .options import Command, Option
 from .visible import visible
 
@@ -24,9 +25,12 @@ COMMAND = Command(
     "Start the daemon, stop it (its runs go on), let it come back as the build on disk, print the\n"
     "end of its log, make the list of ended runs anew from their files, or make it a service of\n"
     "systemd's user manager.",
+    Option("--drain", "stop, restart: wait until no turn runs"),
+    Option("--runs", "stop: end the runs first"),
+    Option("--timeout", "stop: leave after this long, whatever is not over yet", "DURATION"),
     Option(
         "--mode",
-        "stop: detach (default), drain (wait for turns) or stop (end runs)",
+        "stop, restart: detach (default), drain (as --drain) or stop (as --runs)",
         "MODE",
         choices=MODES,
     ),
@@ -44,14 +48,14 @@ _POLL_S = 0.05
 def main(console: "Console", arguments: "Arguments") -> int:
     """Dispatch on the operand."""
     action = arguments.operands[0]
-    mode = arguments.text("mode") or "detach"
-    if mode not in MODES:
-        raise UsageError(f"cannot stop with --mode {mode!r}: choose {', '.join(MODES)}")
+    mode = _mode(arguments)
+    timeout = arguments.text("timeout")
+    limit_s = seconds(timeout, "daemon --timeout") if timeout is not None else None
     match action:
         case "start":
             return _start(console)
         case "stop":
-            return _stop(console, mode)
+            return _stop(console, mode, limit_s)
         case "restart":
             return _restart(console, mode)
         case "logs":
@@ -71,6 +75,18 @@ def main(console: "Console", arguments: "Arguments") -> int:
     raise UsageError(
         f"cannot daemon {action!r}: {COMMAND.missing}", hint=f"usage: coachman {COMMAND.usage}"
     )
+
+
+def _mode(arguments: "Arguments") -> str:
+    """What is to become of the runs, said in one way only."""
+    flags = {"drain": "drain", "runs": "stop"}
+    said = {flags[name] for name in flags if arguments.has(name)}
+    said |= {mode for mode in (arguments.text("mode"),) if mode is not None}
+    if unknown := said - {*MODES}:
+        raise UsageError(f"cannot stop with --mode {unknown.pop()!r}: choose {', '.join(MODES)}")
+    if len(said) > 1:
+        raise UsageError("cannot stop in two ways at once: choose --drain, --runs or neither")
+    return said.pop() if said else "detach"
 
 
 def _start(console: "Console", what: str = "runs already") -> int:
@@ -136,8 +152,8 @@ def refuse_socket(console: "Console", action: str) -> None:
         )
 
 
-def _stop(console: "Console", mode: str) -> int:
-    left = leave(console, mode)
+def _stop(console: "Console", mode: str, limit_s: float | None) -> int:
+    left = leave(console, mode, limit_s)
     if console.json:
         console.document(left or {"mode": mode, "going_on": [], "stopped": False})
     elif console.quiet:
@@ -146,14 +162,15 @@ def _stop(console: "Console", mode: str) -> int:
         console.line("no daemon runs")
     else:
         going_on = [visible(handle) for handle in left["going_on"]]
-        console.line("the daemon stopped")
+        late = "" if left.get("in_time", True) else ", before all was over"
+        console.line(f"the daemon stopped{late}")
         if going_on:
             console.line(f"  {len(going_on)} going on without it: {', '.join(going_on)}")
             console.line("  next: coachman daemon start")
     return EXIT_OK
 
 
-def leave(console: "Console", mode: str) -> "Any":
+def leave(console: "Console", mode: str, limit_s: float | None = None) -> "Any":
     """Shut the daemon down and wait until it is gone; None where there is none.
 
     A socket that systemd listens on is stopped as well: the next client would start it again.
@@ -170,18 +187,16 @@ def leave(console: "Console", mode: str) -> "Any":
         pid = client.daemon.status()["pid"]
         if socket_unit:
             service.manage(console.env, "stop", service.SOCKET)
-        # Draining lasts as long as the turns do.
-        patience = None if mode == "drain" else LEAVE_TIMEOUT_S
-        left = client.call("daemon.shutdown", {"mode": mode}, timeout_s=patience)
-        _wait_until_gone(client.path, pid, patience)
+        left = client.daemon.shutdown(mode, timeout_s=limit_s)
+        _wait_until_gone(client.path, pid)
     return left
 
 
-def _wait_until_gone(path: str, pid: int, patience_s: float | None) -> None:
-    ends = None if patience_s is None else time.monotonic() + patience_s
+def _wait_until_gone(path: str, pid: int) -> None:
+    ends = time.monotonic() + LEAVE_TIMEOUT_S
     while _alive(pid) or _answers(path):
-        if ends is not None and patience_s is not None and time.monotonic() > ends:
-            raise _still_there(pid, patience_s)
+        if time.monotonic() > ends:
+            raise _still_there(pid, LEAVE_TIMEOUT_S)
         time.sleep(_POLL_S)
 
 

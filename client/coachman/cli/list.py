@@ -49,16 +49,16 @@ COMMAND = Command(
 def main(console: "Console", arguments: "Arguments") -> int:
     """Print a page of runs."""
     filters = _filters(console, arguments)
-    stale = False
+    stale: DaemonNotRunning | None = None
     page: Mapping[str, Any]
     try:
         page = _page(console, filters)
-    except DaemonNotRunning:
+    except DaemonNotRunning as error:
         from .offline import read_page
 
         if console.socket or console.env.get("COACHMAN_SOCKET"):
             raise
-        page, stale = read_page(console.env, filters), True
+        page, stale = read_page(console.env, filters), error
     if console.json:
         console.document({**page, "stale": True} if stale else page)
     elif console.quiet:
@@ -68,6 +68,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
         _print(console, page, arguments)
         if stale:
             console.note("no daemon is running: read from its files, and maybe stale")
+            console.note(f"  {visible(stale.message)}")
     return EXIT_OK
 
 

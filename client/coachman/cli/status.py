@@ -31,6 +31,9 @@ def main(console: "Console", arguments: "Arguments") -> int:
 def _lines(status: "DaemonStatus") -> "Iterator[str]":
     up = spoken(status["uptime_s"])
     yield f"coachmand {visible(status['version'])}, pid {status['pid']}, up {up}"
+    before = status.get("before")
+    if before and not before["orderly"]:
+        yield f"  before    {visible(before['message'])}"
     yield f"  socket    {visible(status['socket'])}"
     yield f"  state     {visible(status['state_dir'])}"
     runs = [f"{count} {visible(state)}" for state, count in status["runs"].items() if count]

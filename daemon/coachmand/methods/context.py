@@ -11,6 +11,7 @@ from attrs import define, field
 
 from ..rpc.peer import Peer
 from ..rpc.registry import Registry
+from ..runs.leases import Lease
 from ..runs.references import resolve
 from ..runs.services import Services
 from ..runs.supervisor import Supervisor
@@ -20,7 +21,7 @@ from ..runs.supervisor import Supervisor
 class Daemon:
     """The daemon as its methods see it. ``stop`` and ``restart`` leave runs to their keepers.
 
-    ``greeted`` is told of each client that says hello.
+    ``greeted`` is told of each client that says hello; ``before`` is how the last daemon ended.
     """
 
     supervisor: Supervisor
@@ -31,13 +32,14 @@ class Daemon:
     instance: str
     socket: str
     started_ms: int
-    stop: Callable[[str], None]
+    stop: Callable[[str, dict[str, Any]], None]
     restart: Callable[[], None]
     greeted: Callable[[], None]
+    before: Any = None
     started_s: float = field(factory=time.monotonic)
 
 
-@define
+@define(eq=False)
 class Context:
     """One connection's context."""
 
@@ -46,6 +48,7 @@ class Context:
     client: dict[str, Any] | None = None
     subscriptions: dict[str, trio.CancelScope] = field(factory=dict)
     _numbers: Any = field(factory=lambda: count(1))
+    _claims: bool = False
 
     @property
     def supervisor(self) -> Supervisor:
@@ -62,6 +65,14 @@ class Context:
     def new_subscription(self) -> str:
         """A name for a subscription, unique on this connection."""
         return f"s{next(self._numbers)}"
+
+    def claim(self, run: str, ttl_s: float) -> tuple[Lease, bool]:
+        """Have a run to this connection alone, for as long as that lasts."""
+        leases = self.supervisor.leases
+        if not self._claims:
+            self._claims = True
+            self.peer.on_close.append(lambda: leases.forget(lambda _, held: held.owner is self))
+        return leases.claim(run, self, self.who(), ttl_s)
 
     def who(self) -> dict[str, Any]:
         """The caller, as a record of who decided something."""

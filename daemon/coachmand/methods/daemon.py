@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Any, Literal
 
 import trio
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
+from attrs.validators import optional
 
 from coachman import results
 from coachman.event_types import EVENT_TYPES
@@ -21,6 +22,7 @@ from coachman.wire import (
 
 from ..rpc import openrpc
 from ..rpc.errors import RpcError
+from ..rpc.params import must
 from ..rpc.registry import Registry
 from ..runs.boundary import Boundary
 from ..upgrade import BuildError, check_build
@@ -46,11 +48,22 @@ class HelloParams:
     api: tuple[int, ...] = API_VERSIONS
 
 
+# Ending runs is a ladder of seconds; what is not over by then is left to its keeper.
+STOP_LIMIT_S = 60.0
+
+
 @frozen
 class ShutdownParams:
-    """``detach`` leaves every run to its keeper; ``drain`` waits for them; ``stop`` ends them."""
+    """``detach`` leaves every run to its keeper; ``drain`` waits for them; ``stop`` ends them.
+
+    After ``timeout_s`` the daemon leaves all the same, and the rest goes on in its keepers: 60 s
+    where it is to ``stop`` them; a drain lasts as long as the turns' own deadlines let them.
+    """
 
     mode: Literal["detach", "drain", "stop"] = "detach"
+    timeout_s: float | None = field(
+        default=None, validator=optional(must("a number of seconds, at least 0", lambda s: s >= 0))
+    )
 
 
 def register(registry: Registry) -> None:
@@ -107,9 +120,9 @@ def register(registry: Registry) -> None:
         waits=True,
     )
     async def shutdown(context: Context, params: ShutdownParams) -> results.DaemonLeaving:
-        going_on = await _settled(context, params.mode)
-        context.daemon.stop(params.mode)
-        return {"mode": params.mode, "going_on": going_on}
+        going_on, in_time = await _settled(context, params)
+        context.daemon.stop(params.mode, context.who())
+        return {"mode": params.mode, "going_on": going_on, "in_time": in_time}
 
     @registry.method(
         "daemon.restart",
@@ -127,7 +140,7 @@ def register(registry: Registry) -> None:
                 f"cannot restart: the build on disk cannot start: {error}",
                 hint="the daemon that runs was left alone",
             ) from error
-        going_on = await _settled(context, params.mode)
+        going_on, _ = await _settled(context, params)
         context.daemon.restart()
         instance = context.daemon.instance
         return {"mode": params.mode, "going_on": going_on, "instance": instance}
@@ -139,12 +152,13 @@ def register(registry: Registry) -> None:
         return openrpc.document(registry, EVENT_TYPES)
 
 
-async def _settled(context: Context, mode: str) -> list[str]:
-    """The handles of the runs that go on, once there are as few as ``mode`` wants."""
-    supervisor = context.supervisor
+async def _settled(context: Context, wanted: ShutdownParams) -> tuple[list[str], bool]:
+    """The handles of the runs that go on, and whether there are as few as the mode wants."""
+    supervisor, mode, in_time = context.supervisor, wanted.mode, True
+    limit_s = STOP_LIMIT_S if mode == "stop" and wanted.timeout_s is None else wanted.timeout_s
     if mode != "detach":
-        await supervisor.settle(context.who() if mode == "stop" else None)
-    return [run.fixed.handle for run in supervisor.runs.values()]
+        in_time = await supervisor.settle(context.who() if mode == "stop" else None, limit_s)
+    return [run.fixed.handle for run in supervisor.runs.values()], in_time
 
 
 def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
@@ -163,6 +177,7 @@ def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
         "pid": os.getpid(),
         "uptime_s": round(time.monotonic() - daemon.started_s, 3),
         "started_at": daemon.started_ms,
+        "before": daemon.before,
         "socket": daemon.socket,
         "state_dir": str(services.state.root),
         "runs": {state: counts.get(state, 0) for state in RUN_STATES if state != "ended"},

@@ -141,6 +141,7 @@ async def _ask(context: Context, run: str, verb: str, *members: Any) -> dict[str
     living = context.supervisor.runs.get(run)
     if living is None or living.view.state == "ended":
         raise over(run[-5:], verb, "ended")
+    context.supervisor.leases.check(run, context, verb)
     reply = inbox.Reply()
     living.post(_MESSAGES[verb](context.who(), reply, *members))
     answer = await reply.wait()
@@ -151,6 +152,7 @@ async def _close(context: Context, run: str) -> dict[str, Any]:
     living = context.supervisor.runs.get(run)
     if living is None or living.view.state == "ended":
         return {"run": run, "handle": run[-5:], "state": "ended", "already": True}
+    context.supervisor.leases.check(run, context, "close")
     reply = inbox.Reply()
     living.post(inbox.CloseAsked(context.who(), reply))
     answer = await reply.wait()

@@ -40,6 +40,7 @@ class Credentials:
 class Peer:
     """A connected client.
 
+    ``on_close`` holds what is called when the connection ends, however it ends.
     ``nursery`` runs requests and subscriptions; a client that half-closes keeps it
     until its last task is done, one that hangs up has it cancelled at once.
     """
@@ -49,6 +50,7 @@ class Peer:
     def __init__(self, sock: socket.socket, registry: Registry, credentials: Credentials) -> None:
         self.credentials = credentials
         self.context: Any = None
+        self.on_close: list[Callable[[], None]] = []
         self._sock = sock
         self._registry = registry
         self._outbox = Outbox(sock)
@@ -80,6 +82,8 @@ class Peer:
                 await self._serve()
         finally:
             self._sock.close()
+            for callback in self.on_close:
+                callback()
 
     async def _serve(self) -> None:
         async with trio.open_nursery() as connection:

@@ -1,5 +1,6 @@
 """All living runs of a daemon: started, found again after a crash, carried to their ends."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from . import inbox
 from .acceptance import Acceptance
 from .cleanup import Cleanup
 from .clock import asleep_s
+from .leases import Leases
 from .prepare import secret_names
 from .record import Record
 from .replay import fold, latest_checkpoint
@@ -51,6 +53,7 @@ class Supervisor:
         self._holders: dict[tuple[str, str], str] = {}
         # Tasks in which no run may begin just now.
         self.cleaning: set[tuple[str, str]] = set()
+        self.leases = Leases()
         self.cleanup = Cleanup(self)
         self.retention = Retention(services, self.tasks, self.cleanup)
         self.acceptance = Acceptance(self, self._open_journal, self._begin)
@@ -119,20 +122,28 @@ class Supervisor:
 
     # --- leaving ---
 
-    async def settle(self, by: dict[str, Any] | None) -> None:
-        """Accept nothing more; wait until no run is in a turn or, ended for ``by``, none lives."""
+    async def settle(self, by: dict[str, Any] | None, limit_s: float | None = None) -> bool:
+        """Accept nothing more; wait until no run is in a turn or, ended for ``by``, none lives.
+
+        Whether that came within ``limit_s`` and while the disk could be written.
+        """
         self.acceptance.leaving = True
         try:
             if by is not None:
                 for run in list(self.runs.values()):
                     run.post(inbox.CancelAsked(by, inbox.Reply()))
-            while (self.runs if by else self._has_turns()) and not self.services.storage.degraded:
-                with trio.move_on_after(LOOK_AGAIN_S):
-                    await self.wait_for_change(self.changes)
+            with trio.move_on_after(math.inf if limit_s is None else limit_s):
+                while self._unsettled(by) and not self.services.storage.degraded:
+                    with trio.move_on_after(LOOK_AGAIN_S):
+                        await self.wait_for_change(self.changes)
+            return not self._unsettled(by)
         except trio.Cancelled:
             # Whoever wanted it went away: nothing of it shall stay.
             self.acceptance.leaving = False
             raise
+
+    def _unsettled(self, by: object) -> bool:
+        return bool(self.runs) if by else self._has_turns()
 
     async def checkpoint(self) -> None:
         """Let each run save where it stands, so that another build need not replay it."""
@@ -248,6 +259,7 @@ class Supervisor:
         """Nobody carries the run any more."""
         await self.close(run)
         self.runs.pop(run.fixed.run, None)
+        self.leases.forget(lambda name, _lease: name == run.fixed.run)
         self.release(run.fixed)
         self.services.admission.leave(run.fixed.run)
         self.services.admission.release(run.fixed.run)
