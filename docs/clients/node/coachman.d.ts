@@ -206,9 +206,12 @@ export type DaemonHello = {
   "uid": number;
 };
 
-/** `going_on` lists the handles of the runs that outlive the daemon. */
+/** `going_on` lists the handles of the runs that outlive the daemon.
+ *
+ * `in_time` says that it could wait for as much as its mode wants. */
 export type DaemonLeaving = {
   "going_on": Array<string>;
+  "in_time": boolean;
   "mode": string;
 };
 
@@ -222,8 +225,10 @@ export type DaemonRestarting = {
 /** The daemon at a glance: its load, and whether it may start runs.
  *
  * `loop_tasks` counts what is under way in its event loop: connections, requests,
- * subscriptions, runs and their helpers. When all of these are over it is as small as before. */
+ * subscriptions, runs and their helpers. When all of these are over it is as small as before.
+ * `before` is how the daemon before it ended, where there was one. */
 export type DaemonStatus = {
+  "before"?: LastEnd | null;
   "boundary": BoundaryStatus;
   "build": string;
   "capacity": Capacity;
@@ -1051,6 +1056,39 @@ export type Interrupted = {
   "turn": number | null;
 };
 
+/** How a daemon ended: stopped, signal, restarting, refused, fault, crashed, killed, reboot.
+ *
+ * `at` is when, as far as that is known; `orderly`: somebody wanted it; `message` is all
+ * of it in words. `by` stopped it, `signal` ended it; `why` is an error's text;
+ * `oom_kills` counts what the kernel killed for want of memory since its last sign of life. */
+export type LastEnd = {
+  "at": number | null;
+  "by"?: Record<string, unknown>;
+  "how": string;
+  "message": string;
+  "mode"?: string;
+  "oom_kills"?: number;
+  "orderly": boolean;
+  "pid": number;
+  "signal"?: string;
+  "why"?: string;
+};
+
+/** The run is this connection's until `expires_at` (ms); `new` is false where it was. */
+export type LeaseClaimed = {
+  "expires_at": number;
+  "handle": string;
+  "new": boolean;
+  "run": string;
+};
+
+/** `released` is false where this connection had no lease of the run. */
+export type LeaseReleased = {
+  "handle": string;
+  "released": boolean;
+  "run": string;
+};
+
 /** The daemon restarts. What it has not answered it will not carry out: connect, ask again. */
 export type LeavingNotification = {
   "reason": string;
@@ -1508,6 +1546,7 @@ export interface Methods {
   "daemon.restart": {
     params: {
       "mode"?: "detach" | "drain" | "stop";
+      "timeout_s"?: number | null;
     };
     result: DaemonRestarting;
   };
@@ -1515,6 +1554,7 @@ export interface Methods {
   "daemon.shutdown": {
     params: {
       "mode"?: "detach" | "drain" | "stop";
+      "timeout_s"?: number | null;
     };
     result: DaemonLeaving;
   };
@@ -1555,6 +1595,23 @@ export interface Methods {
       "subscription": string;
     };
     result: Unsubscribed;
+  };
+  /** Be the only connection that may prompt a run, until released, expired or gone. */
+  "lease.claim": {
+    params: {
+      "run": string;
+      "ttl_s"?: number;
+      "dir"?: string | null;
+    };
+    result: LeaseClaimed;
+  };
+  /** Give a run back before its time. */
+  "lease.release": {
+    params: {
+      "run": string;
+      "dir"?: string | null;
+    };
+    result: LeaseReleased;
   };
   /** Answer a question; the first answer wins. */
   "permission.answer": {
