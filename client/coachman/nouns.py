@@ -396,6 +396,12 @@ class RunMethods(Noun):
         answer: results.Interrupted = self._caller.call("run.interrupt", params)
         return answer
 
+    def lend(self, run: str, env: "Mapping[str, str]", *, dir: str | None = None) -> "results.Lent":
+        """Give a run the variables that it lacks since the daemon was restarted."""
+        params = _given(run=run, env=env, dir=dir)
+        answer: results.Lent = self._caller.call("run.lend", params)
+        return answer
+
     def close(self, runs: "Sequence[str]", *, dir: str | None = None) -> "results.Closed":
         """End runs once their turn is over and no prompt waits; parked ones end at once."""
         params = _given(runs=[*runs], dir=dir)

@@ -19,7 +19,8 @@ class Attention(TypedDict):
 
     ``kind`` permission has a ``request`` to be answered, the ``tool`` call that it is about and
     ``options``. storage is a full disk, stall an agent that was silent for so long that it is
-    about to be ended, which happens at ``deadline``.
+    about to be ended, which happens at ``deadline``. credentials are variables that the run's shell
+    has to lend again (``run.lend``), since the daemon was restarted before a process had them.
     """
 
     kind: str
@@ -128,6 +129,15 @@ class Capacity(TypedDict):
 
     max_active: int
     active: int
+    queued: int
+
+
+class ProviderLimit(TypedDict):
+    """An agent's provider that takes no more ``until`` then; ``queued`` runs wait for it."""
+
+    agent: str
+    provider: str
+    until: int
     queued: int
 
 

@@ -26,6 +26,7 @@ from .records import (
     Finding,
     GoneSince,
     Option,
+    ProviderLimit,
     Resolution,
     Resumable,
     ServerInfo,
@@ -43,6 +44,7 @@ Closed = steered.Closed
 Interrupted = steered.Interrupted
 LeaseClaimed = steered.LeaseClaimed
 LeaseReleased = steered.LeaseReleased
+Lent = steered.Lent
 Prompted = steered.Prompted
 Waited = steered.Waited
 WaitedRun = steered.WaitedRun
@@ -103,6 +105,7 @@ class RunSummary(TypedDict):
     changes: Changes | None
     attention: Attention | None
     resumes_at: NotRequired[int | None]
+    held_until: NotRequired[int | None]
     keep: NotRequired[bool]
     turn: NotRequired[int]
     turn_stop_reason: NotRequired[str | None]
@@ -418,6 +421,7 @@ class DaemonStatus(TypedDict):
     runs: dict[str, int]
     loop_tasks: int
     capacity: Capacity
+    limits: NotRequired[list[ProviderLimit]]
     storage: StorageStatus
     boundary: BoundaryStatus
     findings: list[Finding]

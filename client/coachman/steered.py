@@ -37,6 +37,15 @@ class Waited(TypedDict):
     runs: list[WaitedRun]
 
 
+class Lent(TypedDict):
+    """The ``names`` that a run lacked and has again, and the state that it goes on in."""
+
+    run: str
+    handle: str
+    state: str
+    names: list[str]
+
+
 class CancelledRun(TypedDict):
     """``already`` says that the run had ended, or was being cancelled, before."""
 

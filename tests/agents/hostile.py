@@ -502,6 +502,17 @@ def limited(wire: Plain, seconds: str) -> None:
     wire.fail(429, "rate_limit_error: too many requests", resets)
 
 
+def limited_once(wire: Plain, seconds: str) -> None:
+    """A limit the first time; then it tells how long its key is."""
+    marker = os.path.expanduser("~/was-limited")
+    if not os.path.exists(marker):
+        os.close(os.open(marker, os.O_CREAT | os.O_WRONLY))
+        limited(wire, seconds)
+        return
+    wire.say(f"a key of {len(os.environ.get('HOSTILE_KEY', ''))}")
+    wire.end()
+
+
 def unauthorized(wire: Plain) -> None:
     """Its login is no good."""
     wire.fail(401, "authentication_error: invalid x-api-key")
@@ -638,8 +649,8 @@ MODES: dict[str, Callable[..., None]] = {
     for function in (
         asks, asks_and_vanishes, asks_twice, bytes_of_all_kinds, closes, daemonizes, deaf,
         dense_line, dies_in_a_line, exits, fills, flood, forks, holds_stdout, leaks,
-        leaks_encoded, leaks_in_a_question, leaks_in_its_failure, limited, lingers, litters,
-        long_line, names, nothing, other_session, rewrites_git, stops_itself, unauthorized,
+        leaks_encoded, leaks_in_a_question, leaks_in_its_failure, limited, limited_once, lingers,
+        litters, long_line, names, nothing, other_session, rewrites_git, stops_itself, unauthorized,
         updates_itself,
     )
 }  # fmt: skip

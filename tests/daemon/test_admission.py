@@ -60,8 +60,8 @@ def test_a_higher_priority_goes_first_and_starves_nobody() -> None:
 def test_an_account_that_is_held_is_passed_by() -> None:
     """Its runs keep their turn and get it once every holder has let go."""
     runs = Runs(limit=3)
-    runs.admission.hold("a/x", "h1")
-    runs.admission.hold("a/x", "h2")
+    runs.admission.hold("a/x", "h1", 10)
+    runs.admission.hold("a/x", "h2", 20)
     runs.enter("same", 1, account="a/x")
     runs.enter("other", 2, account="b/x")
     assert runs.admitted == ["other"]
@@ -75,10 +75,10 @@ def test_an_account_that_is_held_is_passed_by() -> None:
 def test_a_paused_one_admits_nobody() -> None:
     """Until it goes on."""
     runs = Runs()
-    runs.admission.pause(True)
+    runs.admission.pause(True, "storage")
     runs.enter("a")
     assert runs.admitted == []
-    runs.admission.pause(False)
+    runs.admission.pause(False, "storage")
     assert runs.admitted == ["a"]
 
 

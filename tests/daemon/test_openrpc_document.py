@@ -48,11 +48,22 @@ def faults_of_event(event: dict[str, Any]) -> list[str]:
     return faults(event, {"$ref": f"#/components/schemas/Event.{event['type']}"})
 
 
+KEYED = """
+[capacity]
+max_active = 1
+[agents.keyed]
+adapter = "acp"
+command = ["true"]
+credentials = ["KEY"]
+"""
+
+
 class Recorder:
     """A client whose every answer is held against the document; ``seen`` are its methods."""
 
     def __init__(self, daemon: DaemonProcess) -> None:
         self.client = daemon.client()
+        self.home = daemon.home
         self.seen: set[str] = set()
 
     def call(self, method: str, **params: Any) -> Any:
@@ -113,10 +124,26 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
     assert call("daemon.cleanup", runs=[run], tasks=[started["task"]])["tasks"]
     call("run.result", run=run)
     call("daemon.reindex")
-    call("daemon.restart")
+    _lend(recorder, repo)
     call("daemon.shutdown")
 
     assert METHODS.keys() - recorder.seen == set()
+
+
+def _lend(recorder: Recorder, repo: Path) -> None:
+    """A run that lacks what was lent to it gets it again."""
+    call, env = recorder.call, {"KEY": "0123456789"}
+    config = recorder.home / ".config" / "coachman" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(KEYED)
+    call("daemon.restart")
+    first = call("run.start", agent="demo", dir=str(repo), prompt="sleep 60")["run"]
+    run = call("run.start", agent="keyed", dir=str(repo), prompt="x", env=env)["run"]
+    call("daemon.restart")
+    assert call("run.wait", runs=[run], until="attention", timeout_s=60)["met"] == "attention"
+    assert call("run.lend", run=run, env=env)["names"] == ["KEY"]
+    assert call("run.get", run=run)["state"] == "queued"
+    call("run.cancel", runs=[run, first])
 
 
 def test_events_are_what_the_document_says(daemon: DaemonProcess, repo: Path) -> None:

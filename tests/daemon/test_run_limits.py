@@ -141,6 +141,47 @@ def test_runs_of_the_same_account_wait_behind_it_and_others_pass(
     assert began["ts"] >= live.of_type(daemon, limited, "attempt.started")[1]["ts"]
 
 
+def test_who_waits_behind_a_limit_is_told_so_and_does_so_after_a_restart(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """List, show and status name the moment; no run slips past it while a daemon starts."""
+    limited = at.start(daemon, repo, "limit 300\nsay one", task="t1")
+    until = until_waiting(daemon, limited)["until"]["epoch_ms"]
+    behind = [at.start(daemon, repo, "say two", task=f"t{n}") for n in (2, 3)]
+    for _ in range(2):
+        with daemon.client() as client:
+            rows = {row["run"]: row for row in client.run.list()["runs"]}
+            status = client.daemon.status()
+        listed = daemon.cli("list", cwd=repo).stdout
+        told = daemon.cli("status").stdout
+        shown = daemon.cli("show", "t3", "-q", cwd=repo).stdout
+        daemon.restart()
+
+        assert [rows[run]["held_until"] for run in [limited, *behind]] == [None, until, until]
+        assert status["limits"] == [
+            {"agent": "demo", "provider": "", "until": until, "queued": 2},
+        ]
+        assert listed.count("limited until") == 3
+        assert "queued behind a limit of its provider" in listed
+        assert "demo takes no more until " in told
+        assert ": 2 runs wait in the queue\n" in told
+        assert shown.startswith("limited until ")
+    late = at.start(daemon, repo, "say three", task="t4")
+    with daemon.client() as client:
+        assert {client.run.get(run)["state"] for run in [*behind, late]} == {"queued"}
+        client.run.cancel([limited])
+
+    for run in [*behind, late]:
+        assert at.result(daemon, run)["outcome"] == "succeeded"
+    assert all(e["type"] != "attempt.started" for e in before_end_of(daemon, limited, behind))
+
+
+def before_end_of(daemon: DaemonProcess, run: str, others: list[str]) -> list[dict[str, Any]]:
+    """What had become of other runs when ``run`` was told to end."""
+    stopping = next(e["ts"] for e in daemon.events(run) if e.get("to") == "stopping")
+    return [e for other in others for e in daemon.events(other) if e["ts"] < stopping]
+
+
 def test_a_cancel_ends_the_wait(daemon: DaemonProcess, repo: Path) -> None:
     """At once; and who waited behind it does not any more."""
     run = at.start(daemon, repo, "limit 300", task="t1")

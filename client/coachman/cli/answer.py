@@ -2,9 +2,10 @@
 
 from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_OK
-from .choices import choose
+from .choices import LEND, choose, takes
 from .options import Command, Option
 from .progress import answer_text
+from .run import lent
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 COMMAND = Command(
     "answer X CHOICE",
     "Answer what run, task or request X asks. CHOICE is allow, always or deny, the number of\n"
-    "an option, or its id. The first answer wins.",
+    "an option, or its id. The first answer wins. Where X lacks what a shell lent before the\n"
+    "daemon was restarted, `lend` gives it what this one has of that.",
     Option("-m --message", "what to tell the agent with it", "TEXT"),
     operands=(2, 2),
     missing="name a run (or a request) and a choice: allow, always, deny, a number or an id",
@@ -30,6 +32,8 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Answer the one request that waits there."""
     named, typed = arguments.operands
     client = console.client(introduced=True)
+    if typed == LEND:
+        return _lend(console, client, named)
     request = _waiting(client, named, console.directory)
     choice: dict[str, Any] = dict(choose(request, typed))
     answered = client.permission.answer(
@@ -43,6 +47,17 @@ def main(console: "Console", arguments: "Arguments") -> int:
     return EXIT_OK
 
 
+def _lend(console: "Console", client: "Client", named: str) -> int:
+    """Give a run the variables of this process that its agent declares."""
+    details = client.run.get(named, dir=console.directory)
+    given = client.run.lend(details["run"], lent(console, client, details["agent"]))
+    if console.json:
+        console.document(given)
+    elif not console.quiet:
+        console.line(f"{visible(given['handle'])}  lent {visible(', '.join(given['names']))}")
+    return EXIT_OK
+
+
 def _waiting(client: "Client", named: str, directory: str) -> "Permission":
     everywhere = client.permission.list(pending=True, dir=directory)["permissions"]
     by_request = [request for request in everywhere if request["request"] == named]
@@ -53,6 +68,12 @@ def _waiting(client: "Client", named: str, directory: str) -> "Permission":
     waiting = [request for request in waiting if request["state"] == "pending"] or waiting
     if len(waiting) == 1:
         return waiting[0]
+    if not waiting and takes(client.run.get(named, dir=directory).get("attention"), LEND):
+        raise UsageError(
+            f"cannot answer {visible(named)}: it asks for nothing but what a shell lends",
+            hint=f"choose {LEND}",
+            next=[["coachman", "answer", named, LEND]],
+        )
     raise _several(named, waiting) if waiting else _nothing(named, requests)
 
 

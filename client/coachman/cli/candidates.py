@@ -29,7 +29,7 @@ KNOWN = {
 }
 # Verbs that act on some runs only.
 FITTING = {
-    "answer": lambda row: (row.get("attention") or {}).get("options"),
+    "answer": lambda row: (row.get("attention") or {}).get("kind") in ("permission", "credentials"),
     "cancel": lambda row: row.get("state") != "ended",
     "close": lambda row: row.get("state") != "ended",
     "interrupt": lambda row: row.get("state") != "ended",

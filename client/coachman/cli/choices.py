@@ -41,7 +41,17 @@ _WORDS = {
     "reject_once": "deny",
     "reject_always": "never",
 }
+# The answer to a run that lacks what its caller's shell had lent.
+LEND = "lend"
 _USUAL = ({"kind": "allow_once"}, {"kind": "allow_always"}, {"kind": "reject_once"})
+
+
+def takes(attention: "Mapping[str, Any] | None", word: str = "") -> bool:
+    """Whether `answer` is what a run needs; with a ``word``, whether that is."""
+    if not attention:
+        return False
+    lends = attention.get("kind") == "credentials"
+    return word in words(attention) if word else lends or bool(attention.get("options"))
 
 
 def words(request: "Mapping[str, Any]") -> list[str]:
@@ -49,6 +59,8 @@ def words(request: "Mapping[str, Any]") -> list[str]:
 
     A word tells nothing where several options are of its kind.
     """
+    if request.get("kind") == "credentials":
+        return [LEND]
     kinds = [str(option.get("kind")) for option in request.get("options") or _USUAL]
     found = [word for kind, word in _WORDS.items() if kind in kinds]
     if len(found) == len(kinds):

@@ -181,6 +181,11 @@ class Progress:
             waiting = [self._question(request) for request in self._unanswered.values()]
             self._unanswered.clear()
             return "\n".join(waiting)
+        if event.get("to") == "waiting" and event.get("reason") == "credentials":
+            names = visible(", ".join((event.get("until") or {}).get("names") or ()))
+            handle = visible(str(event.get("run"))[-5:])
+            ask = f"your shell has to lend {names} again: coachman answer {handle} lend"
+            return f"  [the daemon was restarted: {ask}]"
         if event.get("to") == "waiting" and event.get("reason") in _AGAIN:
             return self._again(event)
         return _state(event)

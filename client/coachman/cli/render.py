@@ -78,6 +78,8 @@ def state(summary: "Mapping[str, Any]", now_s: float | None = None) -> str:
     if current == "waiting" and (again := summary.get("resumes_at")):
         until = time.strftime("%H:%M", time.localtime(again / 1000))
         return f"limited until {until}" if reason == "limit" else f"tries again at {until}"
+    if current == "queued" and (held := summary.get("held_until")):
+        return f"limited until {time.strftime('%H:%M', time.localtime(held / 1000))}"
     if current == "waiting" and reason:
         return f"waiting: {cut(reason, 24)}"
     return _WORKING.get(current, current)
@@ -128,7 +130,8 @@ def _now(summary: "Mapping[str, Any]") -> str:
     """What the run is at, and what waits behind it."""
     waiting = summary.get("queued_prompts") or 0
     prompts = "1 prompt waits" if waiting == 1 else f"{waiting} prompts wait"
-    now = visible(summary.get("now") or "")
+    held = "queued behind a limit of its provider" if summary.get("held_until") else ""
+    now = visible(summary.get("now") or held)
     return (f"{now} · {prompts}" if now else prompts) if waiting else now
 
 

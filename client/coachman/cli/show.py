@@ -1,7 +1,7 @@
 """``coachman show``: everything about one run."""
 
 from ..wire import EXIT_OK
-from .choices import words_for
+from .choices import takes, words_for
 from .durations import clock, spoken
 from .options import Command
 from .render import (
@@ -66,7 +66,7 @@ def _facts(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     yield from _turns(details)
     attention = details.get("attention")
     if attention:
-        asks = bool(attention["options"])
+        asks = takes(attention)
         yield "asks" if asks else "needs you", question(attention)
         if asks:
             yield "answer", f"coachman answer {visible(details['handle'])} {words_for(attention)}"

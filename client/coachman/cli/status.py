@@ -1,7 +1,7 @@
 """``coachman status``: the daemon, its load, and whether it may start runs."""
 
 from ..wire import EXIT_OK
-from .durations import spoken
+from .durations import clock, spoken
 from .options import Command
 from .render import size
 from .visible import visible
@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..records import ProviderLimit
     from ..results import DaemonStatus
     from .console import Console
     from .options import Arguments
@@ -40,6 +41,8 @@ def _lines(status: "DaemonStatus") -> "Iterator[str]":
     most = status["capacity"].get("max_active")
     room = f" (at most {most} at once)" if most is not None else ""
     yield f"  runs      {', '.join(runs) or 'none'}{room}"
+    for limit in status.get("limits") or ():
+        yield f"  limit     {_limit(limit)}"
     storage = status["storage"]
     reason = f": {visible(storage['reason'])}" if storage.get("reason") else ""
     free = f", {size(storage['free_bytes'])} free" if storage.get("free_bytes") else ""
@@ -50,6 +53,13 @@ def _lines(status: "DaemonStatus") -> "Iterator[str]":
     for finding in status.get("findings") or ():
         yield f"  finding   {visible(finding['kind'])} {visible(finding['path'])}:"
         yield f"            {visible(finding['why'])}; {visible(finding['remedy'])}"
+
+
+def _limit(limit: "ProviderLimit") -> str:
+    whose = " of ".join(visible(limit[name]) for name in ("provider", "agent") if limit[name])
+    runs = "1 run" if limit["queued"] == 1 else f"{limit['queued']} runs"
+    waits = f": {runs} wait in the queue" if limit["queued"] else ""
+    return f"{whose} takes no more until {clock(limit['until'])}{waits}"
 
 
 def _boundary(status: "DaemonStatus") -> "Iterator[str]":

@@ -11,6 +11,7 @@ from ..wire import (
     EXIT_STILL_RUNNING,
     exit_of_result,
 )
+from .choices import takes
 from .durations import seconds
 from .options import Command, Option
 from .render import question, state
@@ -137,7 +138,7 @@ def _line(run: "WaitedRun") -> str:
         return f"{handle}  turn {run.get('turn')} ended: {visible(run.get('turn_stop_reason'))}"
     if attention:
         told = f"{handle}  {state(run)}: {question(attention)}"
-        return told + (f"  (coachman answer {handle} …)" if attention.get("options") else "")
+        return told + (f"  (coachman answer {handle} …)" if takes(attention) else "")
     now = run.get("now")
     return f"{handle}  {state(run)}" + (f": {visible(now)}" if now else "")
 

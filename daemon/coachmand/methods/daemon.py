@@ -12,6 +12,7 @@ from attrs.validators import optional
 
 from coachman import results
 from coachman.event_types import EVENT_TYPES
+from coachman.records import ProviderLimit
 from coachman.wire import (
     API_VERSIONS,
     MAX_EVENT_BYTES,
@@ -24,6 +25,7 @@ from ..rpc import openrpc
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from ..rpc.registry import Registry
+from ..runs.admission import Admission
 from ..runs.boundary import Boundary
 from ..upgrade import BuildError, check_build
 from . import daemon_storage
@@ -161,6 +163,12 @@ async def _settled(context: Context, wanted: ShutdownParams) -> tuple[list[str],
     return [run.fixed.handle for run in supervisor.runs.values()], in_time
 
 
+def _limit(admission: Admission, account: str, until_ms: int) -> ProviderLimit:
+    agent, _, provider = account.partition("/")
+    waiting = admission.waiting(account)
+    return {"agent": agent, "provider": provider, "until": until_ms, "queued": waiting}
+
+
 def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
     daemon, services = context.daemon, context.services
     counts = Counter(run.view.state for run in context.supervisor.runs.values())
@@ -187,6 +195,7 @@ def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
             "active": admission.active,
             "queued": admission.queued,
         },
+        "limits": [_limit(admission, *each) for each in sorted(admission.held().items())],
         "storage": {
             "state": storage.state,
             "free_bytes": shutil.disk_usage(services.state.root).free,

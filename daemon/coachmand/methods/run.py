@@ -268,7 +268,8 @@ async def _get(context: Context, run: str) -> Any:
     living = context.supervisor.runs.get(run)
     result = None if living else await trio.to_thread.run_sync(directory.read_result)
     if living is not None:
-        summary, session = summary_of(record, living.view), living.view.session
+        summary = summary_of(record, living.view, living.held_until_ms)
+        session = living.view.session
     else:
         summary, session = (result or {}).get("summary", {}), (result or {}).get("session")
     prompt = await trio.to_thread.run_sync(directory.read_prompt, 1)

@@ -1,4 +1,4 @@
-"""The turns of a run: prompt it, interrupt it, close it."""
+"""What steers a run: prompt it, interrupt it, lend to it, close it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,9 +9,10 @@ from attrs.validators import optional
 from coachman import results
 
 from ..rpc.errors import RpcError
+from ..rpc.params import must
 from ..rpc.registry import Registry
 from ..runs import inbox
-from ..runs.request import KEY
+from ..runs.request import KEY, are_words
 from ..runs.resumption import ResumeRequest
 from ..runs.turns import over
 from .context import Context
@@ -47,6 +48,18 @@ class InterruptParams:
 
 
 @frozen
+class LendParams:
+    """What a run lacks since the daemon was restarted, from its caller's shell: in memory only."""
+
+    run: str
+    env: Mapping[str, str] = field(
+        repr=lambda env: repr(sorted(env)),
+        validator=must("names and values without NUL", lambda env: are_words(sum(env.items(), ()))),
+    )
+    dir: str | None = None
+
+
+@frozen
 class CloseParams:
     """Runs to end once they have nothing more to do."""
 
@@ -78,6 +91,17 @@ def register(registry: Registry) -> None:
     async def interrupt(context: Context, params: InterruptParams) -> dict[str, Any]:
         run = await context.run(params.run, params.dir)
         return await _ask(context, run, "interrupt", params.prompt, params.keep_queue, params.turn)
+
+    @registry.method(
+        "run.lend",
+        params=LendParams,
+        result=results.Lent,
+        summary="Give a run the variables that it lacks since the daemon was restarted.",
+        errors=("NotFound", "Conflict"),
+    )
+    async def lend(context: Context, params: LendParams) -> dict[str, Any]:
+        run = await context.run(params.run, params.dir)
+        return await _ask(context, run, "lend to", dict(params.env))
 
     @registry.method(
         "run.close",
@@ -133,7 +157,11 @@ def _was_told(run: str, number: int) -> dict[str, Any]:
     return {**told, "ahead": 0, "waits_for": None, "resumed": False, "new": False}
 
 
-_MESSAGES: dict[str, Any] = {"prompt": inbox.PromptAsked, "interrupt": inbox.InterruptAsked}
+_MESSAGES: dict[str, Any] = {
+    "prompt": inbox.PromptAsked,
+    "interrupt": inbox.InterruptAsked,
+    "lend to": inbox.Lent,
+}
 
 
 async def _ask(context: Context, run: str, verb: str, *members: Any) -> dict[str, Any]:

@@ -41,10 +41,11 @@ class Admission:
     def __init__(self, limit: int, most_queued: int | None = None) -> None:
         self.limit = limit
         self.most_queued = most_queued
-        self._paused = False
+        self._paused: set[str] = set()
         self._holders: set[str] = set()
         self._queue: list[Waiter] = []
-        self._held: dict[str, str] = {}
+        # The account that a run holds, and until when (ms of the epoch).
+        self._held: dict[str, tuple[str, int]] = {}
 
     def __repr__(self) -> str:
         return f"<Admission {len(self._holders)}/{self.limit}, {len(self._queue)} queued>"
@@ -69,9 +70,9 @@ class Admission:
         """Runs that wait for a place."""
         return len(self._queue)
 
-    def pause(self, paused: bool) -> None:
-        """Give no place to anybody, or go on doing so."""
-        self._paused = paused
+    def pause(self, paused: bool, why: str) -> None:
+        """Give no place to anybody while anything is ``why`` not, or go on doing so."""
+        (self._paused.add if paused else self._paused.discard)(why)
         self._serve()
 
     def enter(
@@ -103,9 +104,20 @@ class Admission:
         self._queue = [waiter for waiter in self._queue if waiter.run != run]
         self._serve()
 
-    def hold(self, account: str, run: str) -> None:
-        """Let the others of an account wait until ``run`` releases it."""
-        self._held[run] = account
+    def hold(self, account: str, run: str, until_ms: int) -> None:
+        """Let the others of an account wait until ``run`` releases it, at about ``until_ms``."""
+        self._held[run] = account, until_ms
+
+    def held(self) -> dict[str, int]:
+        """The accounts whose provider takes no more, and until when, as far as that is known."""
+        found: dict[str, int] = {}
+        for account, until_ms in self._held.values():
+            found[account] = max(until_ms, found.get(account, 0))
+        return found
+
+    def waiting(self, account: str) -> int:
+        """How many runs of an account wait for a place."""
+        return sum(waiter.account == account for waiter in self._queue)
 
     def release(self, run: str) -> None:
         """``run`` does not hold its account any more."""
@@ -114,7 +126,7 @@ class Admission:
 
     def _serve(self) -> None:
         while not self._paused and len(self._holders) < self.limit:
-            held = set(self._held.values())
+            held = self.held()
             waiter = next((each for each in self._queue if each.account not in held), None)
             if waiter is None:
                 return

@@ -62,12 +62,12 @@ class Watcher:
 async def resume(run: "Run") -> None:
     """Bring a run back to where it was; a new one is just queued."""
     view, admission = run.view, run.services.admission
-    if view.state == "queued":
-        if _has_environment(run):
-            run.queue_for_place()
-        return
     if view.again is not None and view.attempt_over:
         await _wait_again(run)
+        return
+    if view.state == "queued" or view.credentials is not None:
+        if await run.lending.is_there():
+            run.queue_for_place()
         return
     if view.goes_on:
         run.attempts.hold()
@@ -88,7 +88,7 @@ async def _wait_again(run: "Run") -> None:
     if link is not None:
         run.redact(link.mask)
         run.attempts.past = Attempt(run, run.view.attempt, link)
-    if not _has_environment(run):
+    if not await run.lending.is_there():
         return
     if run.view.state == "preparing":
         run.services.admission.take(run.fixed.run)
@@ -105,22 +105,8 @@ def _never_ran(run: "Run") -> bool:
 
 async def _prepare_again(run: "Run") -> None:
     # A stopping run without an agent has nothing more to wait for.
-    if run.view.state != "stopping" and _has_environment(run):
+    if run.view.state != "stopping" and await run.lending.is_there():
         run.preparation.start()
-
-
-def _has_environment(run: "Run") -> bool:
-    """Whether the variables that the caller lent are still known; else the run fails, saying so."""
-    secret = run.services.adapters[run.fixed.adapter].spec.credentials
-    lent = [name for name, source in run.fixed.environment.items() if source == "request"]
-    missing = [name for name in lent if name in secret and name not in run.environment]
-    if missing:
-        names = ", ".join(missing)
-        run.end.fail(
-            f"cannot start the agent: the daemon was restarted before it could, and {names} of"
-            " your shell was kept in memory only; start the run again"
-        )
-    return not missing
 
 
 # --- a fresh attempt -------------------------------------------------------------

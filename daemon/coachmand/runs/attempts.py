@@ -33,6 +33,7 @@ class Attempts:
         self._run = run
         self.past: Attempt | None = None
         self._queues = False
+        self._holds = False
 
     def __repr__(self) -> str:
         return f"<Attempts of {self._run.fixed.handle}, {self._run.view.attempt} so far>"
@@ -42,6 +43,8 @@ class Attempts:
         """When the next attempt may begin, once the agent of this one is gone."""
         run, goes_on = self._run, self._run.view.again
         if goes_on is None or run.attempt is not None or self._queues:
+            return None
+        if run.view.credentials is not None and not self._holds:
             return None
         return Moment(goes_on["boot"], goes_on["boottime_s"], goes_on["epoch_ms"]).due_boottime_s(
             run.boot
@@ -130,8 +133,9 @@ class Attempts:
     def hold(self) -> None:
         """Let others of the same account wait behind this run."""
         view, fixed = self._run.view, self._run.fixed
-        if view.goes_on and view.reason == again.LIMIT:
-            self._run.services.admission.hold(fixed.account, fixed.run)
+        if view.goes_on and view.again is not None and view.again["reason"] == again.LIMIT:
+            self._holds = True
+            self._run.services.admission.hold(fixed.account, fixed.run, view.again["epoch_ms"])
 
     async def close_agent(self) -> None:
         """The agent has nothing more to do in this attempt."""
@@ -149,8 +153,10 @@ class Attempts:
 
     async def due(self) -> None:
         """The time has come: queue for a place, before those that came later."""
-        run, self._queues = self._run, True
-        run.queue_for_place()
+        run, self._holds = self._run, False
+        if run.view.credentials is None:
+            self._queues = True
+            run.queue_for_place()
         run.services.admission.release(run.fixed.run)
 
     async def admitted(self) -> None:

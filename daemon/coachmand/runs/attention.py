@@ -13,7 +13,7 @@ Attention = dict[str, Any]
 
 def attention_of(view: View) -> Attention | None:
     """What the run waits for a person to do or decide; None where it needs nobody."""
-    return _permission(view) or _storage(view) or _stall(view)
+    return _credentials(view) or _permission(view) or _storage(view) or _stall(view)
 
 
 def next_of(handle: str, attention: Attention) -> list[list[str]]:
@@ -21,10 +21,21 @@ def next_of(handle: str, attention: Attention) -> list[list[str]]:
     match attention["kind"]:
         case "permission":
             return [["coachman", "answer", handle, choice] for choice in ("allow", "deny")]
+        case "credentials":
+            return [["coachman", "answer", handle, "lend"]]
         case "storage":
             return [["coachman", "status"], ["coachman", "cleanup"]]
         case _:
             return [["coachman", "log", handle], ["coachman", "interrupt", handle]]
+
+
+def _credentials(view: View) -> Attention | None:
+    """A daemon was restarted, and what the run's shell had lent went with it."""
+    if (waits := view.credentials) is None:
+        return None
+    names = ", ".join(waits["names"])
+    what = f"the daemon was restarted: your shell has to lend {names} again"
+    return _about("credentials", what, waits["epoch_ms"])
 
 
 def _permission(view: View) -> Attention | None:

@@ -25,6 +25,7 @@ RUNS_IN: Mapping[str, frozenset[str]] = {
     "queue": frozenset({"queued"}),
     "parked": frozenset({"parked"}),
     "permission": LIVING,
+    "credentials": frozenset({"waiting"}),
     "interrupt": LIVING,
 }
 # What a deadline needs besides its state.

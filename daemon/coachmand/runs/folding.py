@@ -26,6 +26,10 @@ def _state(view: "View", event: Event) -> None:
     view.state, view.reason = event["to"], event.get("reason")
     view.failure = event.get("error") or view.failure
     view.parked_until = event.get("until") if view.state == "parked" else None
+    lacks = view.state == "waiting" and view.reason == "credentials"
+    view.credentials = dict(event["until"]) if lacks else None
+    if not lacks:
+        _forget_warning(view, "credentials")
     _go_on(view, event)
     _clock(view, event)
     if view.state == "waiting":
@@ -40,9 +44,11 @@ def _go_on(view: "View", event: Event) -> None:
     if view.state in ("stopping", "checking"):
         view.again = None
     elif view.state == "waiting" and view.reason in again.REASONS:
-        view.again, view.considered = dict(event["until"]), view.turn
-        view.waits += bool(view.again["told"])
-        view.tries += not view.again["told"]
+        is_new, told = view.again is None, event["until"]["told"]
+        view.again, view.considered = {**event["until"], "reason": view.reason}, view.turn
+        # A run that lacked credentials meanwhile goes on waiting for the same.
+        view.waits += is_new and bool(told)
+        view.tries += is_new and not told
 
 
 def _clock(view: "View", event: Event) -> None:

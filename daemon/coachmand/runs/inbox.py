@@ -136,6 +136,13 @@ class CloseAsked(Asked):
 
 
 @frozen
+class Lent(Asked):
+    """Somebody's shell lends values of variables to the run."""
+
+    env: dict[str, str] = field(repr=False)
+
+
+@frozen
 class CheckpointAsked:
     """The daemon is about to restart: what was said so far need not be replayed by the next."""
 

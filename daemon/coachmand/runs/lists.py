@@ -112,7 +112,7 @@ async def _repo(supervisor: Supervisor, here: str | None) -> str | None:
 
 
 def _living(supervisor: Supervisor, wanted: Filter, repo: str | None) -> list[Summary]:
-    found = [summary_of(run.fixed, run.view) for run in supervisor.runs.values()]
+    found = [summary_of(run.fixed, run.view, run.held_until_ms) for run in supervisor.runs.values()]
     matching = [summary for summary in found if _matches(summary, wanted, repo)]
     return sorted(matching, key=lambda s: (s["attention"] is not None, s["run"]), reverse=True)
 

@@ -15,6 +15,7 @@ from ..evidence.state import repo_key
 from ..redaction import Redactor
 from .briefing import brief
 from .clock import Moment
+from .environment import environment_of
 from .prepare import policy_digest, secret_names
 from .record import Executable, Record, Repository
 from .request import StartRequest, usage
@@ -23,7 +24,6 @@ from .requested_agent import (
     agent_of,
     check_agent,
     check_budget,
-    environment_of,
     instance_model,
     program_of,
 )
@@ -74,7 +74,7 @@ async def plan(
         found.uncommitted,
     )
     task = await trio.to_thread.run_sync(tasks.get_or_new, repo, named)
-    environment, sources = environment_of(request, name, adapter, services)
+    environment, sources = environment_of(request.env, name, adapter.spec.environment, services)
     program = await program_of(name, adapter, found, services, environment)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
     record = Record(

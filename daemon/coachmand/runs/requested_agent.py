@@ -99,28 +99,6 @@ def instance_model(name: str, services: Services) -> str | None:
     return instance.model if instance else None
 
 
-def environment_of(
-    request: StartRequest, name: str, adapter: Adapter, services: Services
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables the run may use and where each came from: request, configuration, daemon."""
-    instance = services.config.agents.get(name)
-    layers = (
-        ("daemon", services.environment),
-        ("configuration", dict(instance.env) if instance else {}),
-        ("request", request.env),
-    )
-    found: dict[str, str] = {}
-    sources: dict[str, str] = {}
-    for source, layer in layers:
-        found.update(layer)
-        sources.update({key: source for key in layer if key in adapter.spec.environment})
-    if instance and instance.home:
-        found["HOME"] = instance.home
-    else:
-        found["HOME"] = services.environment.get("HOME", "/")
-    return found, sources
-
-
 async def program_of(
     name: str,
     adapter: Adapter,

@@ -34,6 +34,8 @@ async def _carry_out(run: "Run", asked: inbox.Asked) -> None:
             await run.turns.interrupt(asked)
         case inbox.CloseAsked():
             await run.turns.close(asked)
+        case inbox.Lent():
+            await run.lending.lend(asked)
 
 
 async def _cancel(run: "Run", asked: inbox.CancelAsked) -> None:
@@ -58,5 +60,7 @@ def turn_away(run: "Run", message: inbox.Message) -> None:
             message.reply.give(None)
         case inbox.PromptAsked():
             message.reply.refuse(over(handle, "prompt", state))
+        case inbox.Lent():
+            message.reply.refuse(over(handle, "lend to", state))
         case inbox.InterruptAsked():
             message.reply.refuse(over(handle, "interrupt", state))

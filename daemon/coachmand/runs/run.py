@@ -30,8 +30,9 @@ from .clock import boottime_s, stamp
 from .conclusion import conclude, product_of, write_result
 from .end import End
 from .keepers import Starting
+from .lending import Lending
 from .preparation import Preparation
-from .prepare import Launch, admin_dir
+from .prepare import Launch, admin_dir, secret_names
 from .questions import Questions
 from .record import Record
 from .services import Services
@@ -65,6 +66,8 @@ class Run:
         self.view = view
         self.services = services
         self.environment = environment
+        adapter = services.adapters[record.adapter]
+        self._secrets = {environment[name] for name in secret_names(adapter, environment)}
         self.boot = services.boot
         self.permission_s = record.permission_s
         self._send, self._receive = trio.open_memory_channel[inbox.Message](math.inf)
@@ -78,6 +81,7 @@ class Run:
         self.check = Check(self)
         self.attempts = Attempts(self)
         self.budget = Budget(self)
+        self.lending = Lending(self)
         self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
@@ -257,6 +261,13 @@ class Run:
             since_s=fixed.created_ms / 1000 if since_s is None else since_s,
         )
 
+    @property
+    def held_until_ms(self) -> int | None:
+        """Until when its provider's limit keeps it in the queue; None where nothing does so."""
+        if self.view.state != "queued":
+            return None
+        return self.services.admission.held().get(self.fixed.account)
+
     def forget_attempt(self) -> None:
         """The next one ends in its own way."""
         self.end, self.ladder = End(self), ladder.Ladder()
@@ -264,8 +275,9 @@ class Run:
         self.launch = None
 
     def redact(self, secrets: Iterable[str]) -> None:
-        """Mask these values in everything that is written from now on."""
-        self.journal.redact(Redactor(secrets))
+        """Mask these values, too, in everything that is written from now on."""
+        self._secrets.update(secrets)
+        self.journal.redact(Redactor(self._secrets))
 
     # --- what follows from the state ---
 

@@ -9,8 +9,11 @@ from .view import View
 HELD = "held: the disk is full"
 
 
-def summary_of(record: Record, view: View) -> dict[str, Any]:
-    """The summary of a run as the wire carries it."""
+def summary_of(record: Record, view: View, held_until_ms: int | None = None) -> dict[str, Any]:
+    """The summary of a run as the wire carries it.
+
+    ``held_until_ms``: its provider's limit, which another run met, keeps it in the queue.
+    """
     return {
         "run": record.run,
         "handle": record.handle,
@@ -31,6 +34,7 @@ def summary_of(record: Record, view: View) -> dict[str, Any]:
         "changes": view.changes,
         "attention": attention_of(view),
         "resumes_at": view.again["epoch_ms"] if view.goes_on and view.again else None,
+        "held_until": held_until_ms,
         "keep": record.keep,
         "turn": view.turn,
         "turn_stop_reason": view.turn_stop_reason if view.turn_over else None,

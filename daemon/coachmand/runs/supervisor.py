@@ -19,6 +19,7 @@ from . import inbox
 from .acceptance import Acceptance
 from .cleanup import Cleanup
 from .clock import asleep_s
+from .environment import environment_of
 from .leases import Leases
 from .prepare import secret_names
 from .record import Record
@@ -69,7 +70,7 @@ class Supervisor:
         self._lot.unpark_all()
 
     def _storage_changed(self) -> None:
-        self.services.admission.pause(not self.services.storage.ok)
+        self.services.admission.pause(not self.services.storage.ok, "storage")
         for run in list(self.runs.values()):
             run.post(inbox.StorageChanged())
         self._changed()
@@ -162,7 +163,7 @@ class Supervisor:
         One that waits for its next attempt has nobody in a turn, and the next daemon waits as well.
         """
         views = [run.view for run in self.runs.values()]
-        waiting = [view for view in views if not (view.goes_on and view.attempt_over)]
+        waiting = [view for view in views if not view.is_between]
         return any(view.state != "parked" or view.queue for view in waiting)
 
     # --- finding again ---
@@ -171,9 +172,12 @@ class Supervisor:
         """Bring every run back that had not ended: the ordinary start path."""
         limiter = trio.CapacityLimiter(RECOVERIES_AT_ONCE)
         markers = await trio.to_thread.run_sync(_names, self.services.state.live)
+        # Nobody gets a place before it is known whose provider takes no more.
+        self.services.admission.pause(True, "recovering")
         async with trio.open_nursery() as nursery:
             for name in markers:
                 nursery.start_soon(self._recover, name, limiter)
+        self.services.admission.pause(False, "recovering")
         self._nursery.start_soon(self.retention.keep, self.runs)
         self._nursery.start_soon(self._watch_sleep)
 
@@ -212,6 +216,7 @@ class Supervisor:
                 "cut_bytes": run.journal.cut_bytes,
                 "generation": self.services.generation,
             }
+            run.attempts.hold()
             self.carry(run)
 
     def read(self, name: str, broken: str | None = None) -> Run | None:
@@ -227,8 +232,9 @@ class Supervisor:
             return None
         record = _record(directory)
         self.tasks.add_run_once(record)
-        # What the caller lent was in memory only: the daemon's own variables are left.
-        environment = dict(self.services.environment)
+        # What the caller lent was in memory only: what is configured and the daemon's own are left.
+        declared = self.services.adapters[record.adapter].spec.environment
+        environment, _ = environment_of({}, record.agent, declared, self.services)
         journal = self._open_journal(record, environment)
         checkpoint = latest_checkpoint(directory.path / "attempts", journal.size)
         view = fold(directory.journal, journal.read, checkpoint)

@@ -100,6 +100,7 @@ class Timing:
             "stall": (heard_s and heard_s + (fixed.stall_s or 0), fixed.stall_s),
             "queue": (began_s + (fixed.queue_s or 0), fixed.queue_s),
             "parked": (self._run.turns.parked_due_s, fixed.parked_s),
+            "credentials": (self._run.lending.due_s, fixed.permission_s),
         }
         return {which: Limit(at, limit) for which, (at, limit) in due_s.items() if at and limit}
 
@@ -132,6 +133,8 @@ class Timing:
                 await run.attempts.due()
             case "interrupt":
                 await run.turns.unconfirmed()
+            case "credentials":
+                await run.lending.expired()
             case "parked":
                 await run.turns.parked_too_long()
             case which if which in ENDING and run.view.state in deadlines.RUNS_IN[which]:

@@ -1,10 +1,10 @@
 """The states of a run and what may follow what. ARCHITECTURE.md draws this table."""
 
 TRANSITIONS: dict[str, frozenset[str]] = {
-    "queued": frozenset({"preparing", "stopping", "ended"}),
-    "preparing": frozenset({"active", "stopping", "ended"}),
+    "queued": frozenset({"preparing", "waiting", "stopping", "ended"}),
+    "preparing": frozenset({"active", "waiting", "stopping", "ended"}),
     "active": frozenset({"waiting", "parked", "stopping", "ended"}),
-    "waiting": frozenset({"active", "preparing", "stopping", "ended"}),
+    "waiting": frozenset({"active", "preparing", "queued", "waiting", "stopping", "ended"}),
     "parked": frozenset({"active", "stopping", "ended"}),
     "checking": frozenset({"stopping"}),
     "stopping": frozenset({"checking", "waiting", "stopping", "ended"}),

@@ -110,6 +110,7 @@ class View:
     spoke: bool = False
     considered: int = 0
     again: dict[str, Any] | None = None
+    credentials: dict[str, Any] | None = None
     tries: int = 0
     waits: int = 0
     resumes: str | None = None
@@ -130,6 +131,11 @@ class View:
     def goes_on(self) -> bool:
         """Whether the run waits to begin another attempt."""
         return self.state == "waiting" and self.again is not None
+
+    @property
+    def is_between(self) -> bool:
+        """Whether it waits without an agent: for its next attempt, or for what a shell lends."""
+        return (self.goes_on and self.attempt_over) or self.credentials is not None
 
     @property
     def final_message(self) -> str:

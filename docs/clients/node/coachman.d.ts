@@ -53,7 +53,8 @@ export type Artifact = {
  *
  * `kind` permission has a `request` to be answered, the `tool` call that it is about and
  * `options`. storage is a full disk, stall an agent that was silent for so long that it is
- * about to be ended, which happens at `deadline`. */
+ * about to be ended, which happens at `deadline`. credentials are variables that the run's shell
+ * has to lend again (`run.lend`), since the daemon was restarted before a process had them. */
 export type Attention = {
   "deadline": number | null;
   "kind": string;
@@ -234,6 +235,7 @@ export type DaemonStatus = {
   "capacity": Capacity;
   "findings": Array<Finding>;
   "instance": string;
+  "limits"?: Array<ProviderLimit>;
   "loop_tasks": number;
   "pid": number;
   "runs": Record<string, number>;
@@ -1094,6 +1096,14 @@ export type LeavingNotification = {
   "reason": string;
 };
 
+/** The `names` that a run lacked and has again, and the state that it goes on in. */
+export type Lent = {
+  "handle": string;
+  "names": Array<string>;
+  "run": string;
+  "state": string;
+};
+
 /** How many tokens and dollars a run may use; None: as many as it likes. */
 export type Limits = {
   "tokens"?: number | null;
@@ -1195,6 +1205,14 @@ export type Prompted = {
   "waits_for": "place" | "turn" | null;
 };
 
+/** An agent's provider that takes no more `until` then; `queued` runs wait for it. */
+export type ProviderLimit = {
+  "agent": string;
+  "provider": string;
+  "queued": number;
+  "until": number;
+};
+
 /** How many runs the index holds now, and those that it had to leave out in part or whole. */
 export type Reindexed = {
   "runs": number;
@@ -1236,6 +1254,7 @@ export type RunDetails = {
   "evidence_dir": string;
   "first_g"?: number;
   "handle": string;
+  "held_until"?: number | null;
   "keep"?: boolean;
   "labels": Record<string, string>;
   "last_event_at": number;
@@ -1370,6 +1389,7 @@ export type RunSummary = {
   "error": Failure | null;
   "first_g"?: number;
   "handle": string;
+  "held_until"?: number | null;
   "keep"?: boolean;
   "labels": Record<string, string>;
   "last_event_at": number;
@@ -1699,6 +1719,15 @@ export interface Methods {
       "dir"?: string | null;
     };
     result: Interrupted;
+  };
+  /** Give a run the variables that it lacks since the daemon was restarted. */
+  "run.lend": {
+    params: {
+      "run": string;
+      "env": Record<string, string>;
+      "dir"?: string | null;
+    };
+    result: Lent;
   };
   /** Runs, newest first. */
   "run.list": {

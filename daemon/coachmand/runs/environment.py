@@ -1,0 +1,30 @@
+"""The variables that a run may use: in memory only, by name and source on record."""
+
+from collections.abc import Collection, Mapping
+
+from .services import Services
+
+
+def environment_of(
+    lent: Mapping[str, str], agent: str, declared: Collection[str], services: Services
+) -> tuple[dict[str, str], dict[str, str]]:
+    """All values, and where each that the agent ``declared`` came from.
+
+    What the caller ``lent`` goes before what is configured, and that before the daemon's own.
+    """
+    instance = services.config.agents.get(agent)
+    layers = (
+        ("daemon", services.environment),
+        ("configuration", dict(instance.env) if instance else {}),
+        ("request", lent),
+    )
+    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    for source, layer in layers:
+        found.update(layer)
+        sources.update({name: source for name in layer if name in declared})
+    if instance and instance.home:
+        found["HOME"] = instance.home
+    else:
+        found["HOME"] = services.environment.get("HOME", "/")
+    return found, sources
