@@ -37,7 +37,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     if arguments.has("follow"):
         from .tail import follow
 
-        return follow(console, run, after_seq=None)
+        return follow(console, run)
     lines, cursor = arguments.count("lines"), arguments.integer("cursor")
     page = console.client().run.log(run, lines=lines, cursor=cursor, dir=console.directory)
     if console.json:

@@ -44,6 +44,8 @@ ALIASES = {
     "kill": "cancel",
     "stop": "cancel",
 }
+# `tail --classify`, for those who are used to it.
+WATCH = "watch"
 EXIT_BROKEN_PIPE = 141
 _TOP = Command(
     "VERB … [OPTIONS]",
@@ -122,6 +124,8 @@ def _verb(words: list[str]) -> tuple[str | None, list[str]]:
     if name == "help":
         topic = parse(_TOP, [*before, *top.operands[1:]]).operands
         return (ALIASES.get(topic[0], topic[0]), ["--help"]) if topic else (None, ["help"])
+    if name == WATCH:
+        return "tail", [*before, "--classify", *top.operands[1:]]
     return ALIASES.get(name, name), before + top.operands[1:]
 
 

@@ -57,6 +57,26 @@ def read_page(env: "Mapping[str, str]", filters: "Mapping[str, Any]") -> "dict[s
     return {"runs": rows, "older": older}
 
 
+def chosen_runs(env: "Mapping[str, str]", facts: "Mapping[str, Any]") -> list[str]:
+    """The runs, oldest first, that have these facts: labels, task, agent, here (a directory)."""
+    rows = read_page(env, {**facts, "all": True})["runs"]
+    labels, here = facts.get("labels") or {}, facts.get("here")
+    found = [
+        str(row["run"])
+        for row in rows
+        if all((row.get("labels") or {}).get(key) == value for key, value in labels.items())
+        and (here is None or is_near(row.get("dir"), here))
+    ]
+    return found[::-1]
+
+
+def is_near(path: object, directory: str) -> bool:
+    """Without git, a repository is where a run began, or what lies around or within that."""
+    there = os.path.realpath(str(path or "/nowhere"))
+    here = os.path.realpath(directory)
+    return os.path.commonpath([there, here]) in (there, here)
+
+
 def _names(state: str, kind: str) -> list[str]:
     try:
         return [name for name in os.listdir(os.path.join(state, kind)) if name[0] != "."]

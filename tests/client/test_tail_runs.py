@@ -1,0 +1,81 @@
+"""`tail` over several runs of a real daemon: chosen, merged, resumed, and without it as well."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import recovery_state as at
+from daemon_process import DaemonProcess
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def places(events: list[dict[str, Any]]) -> list[int]:
+    return [event["g"] for event in events if not event["type"].startswith("stream.")]
+
+
+def test_a_tail_goes_on_by_its_cursor_file_across_daemons(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """What ended or began between two tails, and two daemons, is printed once by the second."""
+    words = ("tail", "-l", "team=a", "--since", "1h", "--no-follow", "--cursor", "at", "--json")
+    first = at.start(daemon, repo, "chunks 5", labels={"team": "a"})
+    at.result(daemon, first)
+    before = documents(daemon.cli(*words, cwd=repo).stdout)
+    daemon.kill()
+    daemon.start()
+    second = at.start(daemon, repo, "chunks 5", labels={"team": "a"})
+    other = at.start(daemon, repo, "chunks 5")
+    at.result(daemon, second)
+    at.result(daemon, other)
+    after = documents(daemon.cli(*words, cwd=repo).stdout)
+
+    assert before.pop()["reason"] == after.pop()["reason"] == "caught_up"
+    assert before == daemon.events(first)
+    assert after == daemon.events(second)
+    assert documents(daemon.cli(*words, cwd=repo).stdout)[0]["type"] == "stream.ended"
+
+
+def test_several_runs_are_one_stream_that_ends_with_the_last(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """Named runs, in the order of all events; the same from the files once the daemon is gone."""
+    runs = [at.start(daemon, repo, "chunks 20") for _ in range(2)]
+    live = documents(daemon.cli("tail", *runs, "--json", cwd=repo).stdout)
+    text = daemon.cli("watch", *(run[-5:] for run in runs), cwd=repo).stdout.splitlines()
+    daemon.kill()
+    stale = documents(daemon.cli("tail", *runs, "--json", cwd=repo).stdout)
+
+    assert live.pop()["reason"] == "run_ended"
+    assert places(live) == sorted(places(live))
+    assert {event["run"] for event in live} == set(runs)
+    assert stale.pop() | {"last_seq": 0} == {
+        "type": "stream.ended",
+        "last_seq": 0,
+        "reason": "run_ended",
+        "stale": True,
+    }
+    assert sorted(stale, key=lambda event: event["g"]) == live
+    for run in runs:
+        assert f"milestone {run[-5:]}   [ended: succeeded]" in text
+
+
+def test_a_run_is_followed_from_its_file_while_no_daemon_runs(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """The daemon dies, a tail begins, the next daemon goes on: the tail ends with the run."""
+    run = at.start(daemon, repo, "chunks 3\nask on\nchunks 3", permissions="ask")
+    request = at.until_asked(daemon, run)
+    daemon.kill()
+    tail = daemon.spawn("tail", run, "--json", cwd=repo)
+    time.sleep(0.5)
+    daemon.start()
+    with daemon.client() as client:
+        client.permission.answer(request, run=run, kind="allow")
+    output, errors = tail.communicate(timeout=60)
+
+    assert (tail.returncode, errors) == (0, b"")
+    assert documents(output.decode())[:-1] == daemon.events(run)
