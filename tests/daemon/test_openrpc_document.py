@@ -113,7 +113,9 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
         call(method, run=run)
     call("run.cancel", runs=[run])
     kept = call("run.start", agent="demo", dir=str(repo), prompt="sleep 60", keep=True)["run"]
+    call("lease.claim", run=kept, ttl_s=60)
     call("run.prompt", run=kept, prompt="say more")
+    call("lease.release", run=kept)
     call("run.interrupt", run=kept, prompt="say enough")
     call("run.close", runs=[kept])
     call("run.wait", runs=[kept], timeout_s=60)
