@@ -6,7 +6,7 @@ Given the same inputs in the same order it returns the same actions however
 the bytes were chunked: after a crash its state is rebuilt by replaying them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from attrs import field, frozen
@@ -232,6 +232,25 @@ class UserFiles:
     credentials: tuple[str, ...] = ()
 
 
+def _as_it_is(content: bytes, _cwd: str) -> bytes:
+    return content
+
+
+@frozen
+class SessionFiles:
+    """Where the user's own sessions lie, so that one begun by hand can be gone on with.
+
+    ``patterns`` are globs below the user's directory of ``below``, in which "{session}" is the
+    session's id. ``place(path, cwd)`` says where below it the copy belongs for an agent that works
+    in ``cwd``; ``rewrite(content, cwd)`` changes what of the content names the directory.
+    """
+
+    below: UserFiles
+    patterns: tuple[str, ...]
+    place: Callable[[str, str], str]
+    rewrite: Callable[[bytes, str], bytes] = _as_it_is
+
+
 @frozen
 class LaunchPlan:
     """What to run inside the boundary. ``argv[0]`` "{executable}" and "{python}" are filled in.
@@ -284,7 +303,7 @@ class AgentSpec:
     ``hosts``: ``host:port`` of the APIs it must reach. ``keeps``: a session takes more prompts
     in one process. ``takes_agent``: the CLI has agents of its own (``--as``). ``pricing``: the
     provider id that prices are looked up by where the agent tells none. ``reports_cost``: the
-    agent tells what it costs.
+    agent tells what it costs. ``sessions``: where a session that was begun by hand lies.
     """
 
     name: str
@@ -302,6 +321,7 @@ class AgentSpec:
     resumes: bool = False
     exit_status_decides: bool = False
     user_files: tuple[UserFiles, ...] = ()
+    sessions: SessionFiles | None = None
     hosts: tuple[str, ...] = ()
     keeps: bool = False
     takes_agent: bool = False

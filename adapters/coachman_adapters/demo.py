@@ -2,7 +2,13 @@
 
 from coachman_adapters.acp.agent import AcpAgent
 from coachman_adapters.acp.quirks import Quirks
-from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan
+from coachman_adapters.conversation import (
+    AgentRequest,
+    AgentSpec,
+    LaunchPlan,
+    SessionFiles,
+    UserFiles,
+)
 
 GUEST_PROGRAM = "/run/coachman/demo_agent.py"
 
@@ -21,6 +27,9 @@ DEMO = AcpAgent(
         keeps=True,
         briefed=False,
         reports_cost=True,
+        sessions=SessionFiles(
+            UserFiles(".demo-agent"), ("sessions/{session}.json",), place=lambda path, _cwd: path
+        ),
     ),
     launch=_launch,
     # It never says anything after a turn's end.

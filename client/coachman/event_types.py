@@ -14,7 +14,8 @@ class Envelope(TypedDict):
     """What every event has. ``n`` numbers what an attempt's conversation said, ``ts`` is ms.
 
     ``g`` is its place among the events of all runs, greater than that of any before it; what was
-    written by a daemon without such places has none.
+    written by a daemon without such places has none. ``late``: it is of a turn that had ended
+    before it came.
     """
 
     type: str
@@ -27,6 +28,7 @@ class Envelope(TypedDict):
     session: NotRequired[str]
     n: NotRequired[int]
     cut: NotRequired[dict[str, Any]]
+    late: NotRequired[bool]
 
 
 _FromTo = TypedDict("_FromTo", {"from": str, "to": str})

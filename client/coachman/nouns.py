@@ -161,6 +161,7 @@ class RunMethods(Noun):
         effort: str | None = None,
         provider: str | None = None,
         as_agent: str | None = None,
+        session: str | None = None,
         keep: bool | None = None,
         task: str | None = None,
         profile: str | None = None,
@@ -187,10 +188,10 @@ class RunMethods(Noun):
         chooses it). ``timeouts`` has seconds under ``wall_s``, ``work_s``,
         ``stall_s``, ``turn_s``, ``queue_s``, ``permission_s``, ``parked_s`` and
         ``check_s``. With ``keep`` the run takes more prompts until it is closed;
-        ``as_agent`` is one of the CLI's own agents. ``check`` is a shell command
-        that decides at the end. ``on_limit`` is wait or fail, ``limits`` has
-        ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes. The same
-        ``request_key`` returns the same run.
+        ``as_agent`` is one of the CLI's own agents, ``session`` one that you began
+        by hand. ``check`` is a shell command that decides at the end. ``on_limit``
+        is wait or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit``
+        is in bytes. The same ``request_key`` returns the same run.
         """
         params = _given(
             prompt=prompt,
@@ -201,6 +202,7 @@ class RunMethods(Noun):
             effort=effort,
             provider=provider,
             as_agent=as_agent,
+            session=session,
             keep=keep,
             task=task,
             profile=profile,
@@ -337,11 +339,16 @@ class RunMethods(Noun):
         title: str | None = None,
         request_key: str | None = None,
         no_wait: bool | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        profile: str | None = None,
         dir: str | None = None,
     ) -> "results.RunStarted":
         """Start a run in the session of one that has ended: all else is as it was there.
 
-        A Conflict says why the session cannot be gone on with exactly.
+        A Conflict says why the session cannot be gone on with exactly, for one because
+        ``agent``, ``model``, ``provider`` or ``profile`` is another than it was.
         """
         params = _given(
             run=run,
@@ -352,6 +359,10 @@ class RunMethods(Noun):
             title=title,
             request_key=request_key,
             no_wait=no_wait,
+            agent=agent,
+            model=model,
+            provider=provider,
+            profile=profile,
             dir=dir,
         )
         answer: results.RunStarted = self._caller.call(
@@ -386,13 +397,22 @@ class RunMethods(Noun):
         *,
         keep_queue: bool | None = None,
         turn: int | None = None,
+        request_key: str | None = None,
         dir: str | None = None,
     ) -> "results.Interrupted":
         """End the turn that runs (``turn``: this one or none), then go on with ``prompt``.
 
-        Prompts that wait already are dropped, unless ``keep_queue``.
+        Prompts that wait already are dropped, unless ``keep_queue``. The same
+        ``request_key`` gives the same prompt once, and ends no other turn.
         """
-        params = _given(run=run, prompt=prompt, keep_queue=keep_queue, turn=turn, dir=dir)
+        params = _given(
+            run=run,
+            prompt=prompt,
+            keep_queue=keep_queue,
+            turn=turn,
+            request_key=request_key,
+            dir=dir,
+        )
         answer: results.Interrupted = self._caller.call("run.interrupt", params)
         return answer
 

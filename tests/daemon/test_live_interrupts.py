@@ -221,3 +221,23 @@ def test_before_its_first_turn_a_run_begins_with_the_other_prompt(
     assert (told["turn"], told["dropped"]) == (None, [{"prompt": 1, "title": ""}])
     assert live.turns(daemon, run) == [(1, 2, "end_turn")]
     assert result["final_message"] == "two"
+
+
+def test_an_interrupt_that_is_sent_again_ends_no_other_turn(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """With its key it is the same prompt: the turn that runs by then is that very one."""
+    run = live.keep(daemon, repo, "say one\nsleep 60")
+    live.until_said(daemon, run, "one")
+    with daemon.client() as client:
+        first = client.run.interrupt(run, "say two\nsleep 60", request_key="k")
+        live.until_said(daemon, run, "two")
+        again = client.run.interrupt(run, "say two\nsleep 60", request_key="k")
+        still = client.run.get(run)["state"]
+        client.run.cancel([run])
+        at.result(daemon, run)
+
+    assert (first["turn"], first["prompt"]) == (1, 2)
+    assert (again["turn"], again["already"], again["prompt"]) == (None, True, 2)
+    assert still == "active"
+    assert [e["turn"] for e in live.of_type(daemon, run, "turn.interrupted")] == [1]

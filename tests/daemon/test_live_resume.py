@@ -243,3 +243,54 @@ def test_another_boundary_is_refused(daemon: DaemonProcess, repo: Path) -> None:
 
     assert (found["reason"], found["then"]) == ("policy", "0" * 64)
     assert found["now"] == record["policy_digest"]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("agent", "codex"), ("model", "echo-large"), ("provider", "acme"), ("profile", "review")],
+)
+def test_a_session_goes_on_as_it_was_begun_or_not_at_all(
+    daemon: DaemonProcess, repo: Path, name: str, other: str
+) -> None:
+    """Who names what it is to have is refused where it had another; the same is no difference."""
+    run = ended(daemon, repo, model="echo", provider="local")
+    with daemon.client() as client:
+        was = client.run.get(run)["request"][name]
+        wanted: dict[str, Any] = {name: other}
+        refused = live.refused(client.run.resume, run, "recall", **wanted)
+        same: dict[str, Any] = {name: was}
+        again = client.run.resume(run, "recall", **same)["run"]
+    shown = daemon.cli("resume", run, "recall", f"--{name}", other, cwd=repo)
+
+    assert (refused.name, refused.detail) == (
+        "Conflict",
+        {"reason": name, "then": was, "now": other},
+    )
+    assert at.result(daemon, again)["final_message"] == "say one"
+    assert shown.returncode == EXIT_STATE
+    assert f"the {name} {was}, not {other}" in shown.stderr
+
+
+def test_another_tree_of_the_same_name_is_refused(daemon: DaemonProcess, repo: Path) -> None:
+    """A task that was made anew since is not what the session knows."""
+    run = ended(daemon, repo, task="t1")
+    [path] = daemon.state.glob("tasks/*/t1.json")
+    record = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**record, "runs": []}))
+
+    assert refusal(daemon, run)["reason"] == "tree"
+
+
+def test_a_name_that_means_another_agent_by_now_is_refused(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """What was begun with one is never told to another."""
+    config = daemon.root / "config.toml"
+    config.write_text('[agents.mine]\nadapter = "demo"\n')
+    daemon.env["COACHMAN_CONFIG"] = str(config)
+    daemon.restart()
+    run = ended(daemon, repo, agent="mine")
+    config.write_text('[agents.mine]\nadapter = "codex"\n')
+    daemon.restart()
+
+    assert refusal(daemon, run)["reason"] == "agent"

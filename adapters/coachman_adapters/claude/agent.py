@@ -1,6 +1,7 @@
 """Claude Code: what it is and how it is started."""
 
 import json
+import re
 from typing import Any
 
 from attrs import frozen
@@ -13,6 +14,7 @@ from coachman_adapters.conversation import (
     AgentSpec,
     Conversation,
     LaunchPlan,
+    SessionFiles,
     UserFiles,
 )
 
@@ -72,6 +74,12 @@ USER_FILES = UserFiles(
         "skills",
     ),
     credentials=(".credentials.json",),
+)
+SESSIONS = SessionFiles(
+    USER_FILES,
+    ("projects/*/{session}.jsonl",),
+    # Its sessions are by the directory that it works in.
+    place=lambda path, cwd: f"projects/{re.sub(r'[^A-Za-z0-9]', '-', cwd)}/{path.split('/')[-1]}",
 )
 MODE = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 STREAM = ("-p", *MODE, "--include-partial-messages", "--permission-prompt-tool", "stdio")
@@ -144,6 +152,7 @@ CLAUDE = ClaudeAgent(
         keeps=True,
         takes_agent=True,
         user_files=(USER_FILES,),
+        sessions=SESSIONS,
         # The second is where a login renews its token.
         hosts=("api.anthropic.com:443", "platform.claude.com:443"),
         pricing="anthropic",

@@ -14,6 +14,7 @@ from coachman_adapters.conversation import (
     AgentSpec,
     Conversation,
     LaunchPlan,
+    SessionFiles,
     UserFiles,
 )
 
@@ -47,6 +48,9 @@ USER_FILES = UserFiles(
         "skills",
     ),
     credentials=("auth.json",),
+)
+SESSIONS = SessionFiles(
+    USER_FILES, ("sessions/*/*/*/rollout-*-{session}.jsonl",), place=lambda path, _cwd: path
 )
 # The shim starts the binary of a package of its own, beside it or below it.
 _TARGETS = (("x64", "x86_64"), ("arm64", "aarch64"))
@@ -131,6 +135,7 @@ CODEX = CodexAgent(
         resumes=True,
         keeps=True,
         user_files=(USER_FILES,),
+        sessions=SESSIONS,
         hosts=("api.openai.com:443", "chatgpt.com:443", "auth.openai.com:443"),
     )
 )

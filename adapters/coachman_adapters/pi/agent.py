@@ -1,5 +1,7 @@
 """pi: what it is and how it is started."""
 
+import json
+
 from attrs import frozen
 
 from coachman_adapters.conversation import (
@@ -7,6 +9,7 @@ from coachman_adapters.conversation import (
     AgentSpec,
     Conversation,
     LaunchPlan,
+    SessionFiles,
     UserFiles,
 )
 from coachman_adapters.pi.conversation import PiConversation
@@ -74,6 +77,24 @@ USER_FILES = UserFiles(
     ),
     credentials=("auth.json",),
 )
+
+
+def _place(path: str, cwd: str) -> str:
+    """Its sessions are by the directory that it works in."""
+    return f"sessions/--{cwd.strip('/').replace('/', '-')}--/{path.rsplit('/', maxsplit=1)[-1]}"
+
+
+def _rewrite(content: bytes, cwd: str) -> bytes:
+    """A session that names another directory is not opened, but offered as a fork."""
+    head, newline, rest = content.partition(b"\n")
+    try:
+        told = json.loads(head)
+    except ValueError:
+        return content
+    return json.dumps({**told, "cwd": cwd}).encode() + newline + rest
+
+
+SESSIONS = SessionFiles(USER_FILES, ("sessions/*/*_{session}.jsonl",), _place, _rewrite)
 # Offline is about catalogues, updates and packages; models are reached all the same.
 ENVIRONMENT = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
 
@@ -113,5 +134,6 @@ PI = PiAgent(
         keeps=True,
         reports_cost=True,
         user_files=(USER_FILES,),
+        sessions=SESSIONS,
     )
 )

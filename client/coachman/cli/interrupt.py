@@ -17,6 +17,7 @@ COMMAND = Command(
     "already are dropped. Without it a kept run parks, and any other one ends.",
     Option("--keep-queue", "leave what waits where it is: it comes after TEXT"),
     Option("--turn", "only if this turn is the one that runs", "N"),
+    Option("--request-key", "the same key gives the same TEXT once", "KEY"),
     operands=(1, 2),
     missing="name a run, its task, or @",
     surplus="quote what belongs together",
@@ -31,6 +32,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
         read_prompt(console, texts[0], verb="interrupt") if texts else None,
         keep_queue=arguments.has("keep-queue") or None,
         turn=arguments.count("turn"),
+        request_key=arguments.text("request-key"),
         dir=console.directory,
     )
     if console.json:

@@ -19,6 +19,10 @@ COMMAND = Command(
     Option("-d --detach", "return once the run is started"),
     Option("--keep", "keep it for more prompts, also where X was not kept"),
     Option("--no-keep", "let it end with its first turn, also where X was kept"),
+    Option("-a --agent", "refuse unless X had this agent", "AGENT"),
+    Option("-m --model", "refuse unless X had this model", "MODEL"),
+    Option("--provider", "refuse unless X had this provider", "PROVIDER"),
+    Option("-p --profile", "refuse unless X had this profile", "PROFILE"),
     *TIMEOUTS,
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -47,6 +51,10 @@ def main(console: "Console", arguments: "Arguments") -> int:
         title=arguments.text("title"),
         request_key=arguments.text("request-key"),
         no_wait=arguments.has("no-wait") or None,
+        agent=arguments.text("agent"),
+        model=arguments.text("model"),
+        provider=arguments.text("provider"),
+        profile=arguments.text("profile"),
     )
     if arguments.has("detach"):
         report(console, started)

@@ -38,6 +38,23 @@ def write_seed(home: Path, relative: str, content: bytes, mode: int = 0o600) -> 
         os.close(fd)
 
 
+def exists_below(home: Path, relative: str) -> bool:
+    """Whether something lies at ``relative`` below ``home``, reached through no link. Blocks."""
+    fd = os.open(home, DIRECTORY_FLAGS)
+    try:
+        for part in Path(relative).parts:
+            if not stat.S_ISDIR(os.fstat(fd).st_mode):
+                return False
+            flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd, outer = os.open(part, flags, dir_fd=fd), fd
+            os.close(outer)
+        return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    finally:
+        os.close(fd)
+
+
 def copy_files(source: str, names: Iterable[str], home: Path, directory: str) -> None:
     """Copy files and whole directories ``names`` from ``source`` to ``directory`` of ``home``.
 

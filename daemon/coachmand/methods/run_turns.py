@@ -37,13 +37,15 @@ class PromptParams:
 class InterruptParams:
     """End the turn that runs (``turn``: this one or none), then ``prompt`` where there is one.
 
-    Prompts that wait already are dropped unless ``keep_queue``.
+    Prompts that wait already are dropped unless ``keep_queue``. A prompt that is sent again with
+    the same ``request_key`` is no other one, and ends no turn.
     """
 
     run: str
     prompt: str | None = None
     keep_queue: bool = False
     turn: int | None = None
+    request_key: str | None = field(default=None, validator=optional(KEY))
     dir: str | None = None
 
 
@@ -90,7 +92,9 @@ def register(registry: Registry) -> None:
     )
     async def interrupt(context: Context, params: InterruptParams) -> dict[str, Any]:
         run = await context.run(params.run, params.dir)
-        return await _ask(context, run, "interrupt", params.prompt, params.keep_queue, params.turn)
+        key = params.request_key if params.prompt is not None else None
+        asked = (params.prompt, params.keep_queue, params.turn, key)
+        return await _ask(context, run, "interrupt", *asked)
 
     @registry.method(
         "run.lend",

@@ -192,6 +192,8 @@ def _turn_ended(view: "View", event: Event) -> None:
     view.resets_at = event.get("resets_at")
     if view.turn_stop_reason not in ("limited", "error"):
         view.tries = view.waits = 0
+    if len(view.left_tools) < MAX_REMEMBERED:
+        view.left_tools |= view.open_tools
     view.in_turn, view.open_tools = Stopwatch(), set()
     view.now = None
 

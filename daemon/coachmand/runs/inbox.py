@@ -128,6 +128,7 @@ class InterruptAsked(Asked):
     prompt: str | None
     keep_queue: bool
     turn: int | None
+    key: str | None = None
 
 
 @frozen

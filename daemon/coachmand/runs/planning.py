@@ -13,6 +13,7 @@ from coachman_sandbox.profiles import PROFILES
 from ..evidence import ids
 from ..evidence.state import repo_key
 from ..redaction import Redactor
+from .adopted import find_session
 from .briefing import brief
 from .clock import Moment
 from .environment import environment_of
@@ -75,6 +76,7 @@ async def plan(
     )
     task = await trio.to_thread.run_sync(tasks.get_or_new, repo, named)
     environment, sources = environment_of(request.env, name, adapter.spec.environment, services)
+    await trio.to_thread.run_sync(find_session, request, name, adapter.spec, profile, environment)
     program = await program_of(name, adapter, found, services, environment)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
     record = Record(
@@ -98,7 +100,7 @@ async def plan(
         request_key=request.request_key,
         **_limited(request, adapter.spec, services),
         **_told(request, name, adapter, services),
-        **_resumed(resumed),
+        **_session(request, resumed),
     )
     digest = policy_digest(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
@@ -139,10 +141,10 @@ def _told(request: StartRequest, name: str, adapter: Adapter, services: Services
     }
 
 
-def _resumed(resumed: Resumed | None) -> dict[str, Any]:
+def _session(request: StartRequest, resumed: Resumed | None) -> dict[str, Any]:
     """The session it goes on in, if any."""
     if resumed is None:
-        return {}
+        return {"session": request.session}
     return {
         "resumed_from": resumed.run,
         "session": resumed.session,

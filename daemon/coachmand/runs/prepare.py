@@ -25,6 +25,7 @@ from ..evidence.seeds import copy_files, read_file, write_seed
 from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
+from .adopted import SEALED, copy_session, source_of
 from .members import Site
 from .record import Record
 from .removal import remove_worktree
@@ -33,8 +34,6 @@ from .tasks import MAKING, Task, TaskStore
 
 # Stands for the home until the policy's digest has named it.
 UNNAMED_HOME = "/nonexistent"
-# The profile that gets the user's credentials and nothing else of the user's own.
-SEALED = "sealed"
 
 
 @frozen
@@ -228,6 +227,10 @@ def _place_and_compile(
     durable.make_directory(services.state.root / home)
     private = services.state.root / home
     _copy_user_files(record, adapter, environment, private)
+    if record.session is not None and record.resumed_from is None:
+        assert adapter.spec.sessions is not None
+        cwd = os.path.join(layout.WORKSPACE, site.subfolder).rstrip("/")
+        copy_session(record.session, adapter.spec.sessions, environment, cwd, private)
     for seed in plan.seeds:
         own = _users_own(seed.path, record, adapter, environment) if seed.defaults else None
         write_seed(private, seed.path, content_of(seed, own), seed.mode)
@@ -244,14 +247,8 @@ def _copy_user_files(
     record: Record, adapter: Adapter, environment: Mapping[str, str], home: Path
 ) -> None:
     for files in adapter.spec.user_files:
-        source = _source(files, environment)
+        source = source_of(files, environment)
         copy_files(source, _lent(files, record), home, files.directory)
-
-
-def _source(files: UserFiles, environment: Mapping[str, str]) -> str:
-    """Where the user has them."""
-    own = environment.get("HOME", "/nonexistent")
-    return environment.get(files.variable or "") or os.path.join(own, files.directory)
 
 
 def _lent(files: UserFiles, record: Record) -> tuple[str, ...]:
@@ -266,7 +263,7 @@ def _users_own(
     for files in adapter.spec.user_files:
         relative = os.path.relpath(path, files.directory)
         if relative in _lent(files, record):
-            return read_file(os.path.join(_source(files, environment), relative))
+            return read_file(os.path.join(source_of(files, environment), relative))
     return None
 
 

@@ -69,7 +69,8 @@ class StartRequest:
     """What `run.start` takes. ``dir`` is the caller's directory, absolute.
 
     ``env`` lends the values of the variables that the agent declares; they stay in memory.
-    ``as_agent`` names one of the CLI's own agents. With ``keep`` the run takes more prompts.
+    ``as_agent`` names one of the CLI's own agents. ``session`` is one that the user began by hand:
+    the run goes on in a copy of it. With ``keep`` the run takes more prompts.
     ``output_limit`` is how many bytes the agent may write.
     ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
     when it ends; a run of higher ``priority`` gets a place before those of lower.
@@ -85,6 +86,7 @@ class StartRequest:
     provider: str | None = None
     as_agent: str | None = None
     keep: bool = False
+    session: str | None = None
     task: str | None = None
     profile: str | None = None
     permissions: Permissions | None = None

@@ -8,7 +8,7 @@ import trio
 from attrs import asdict, evolve, field, fields, frozen
 from attrs.validators import optional
 
-from coachman_adapters.conversation import AgentSpec
+from coachman_adapters.conversation import Adapter, AgentSpec
 
 from ..evidence.rundir import RunDirectory
 from ..rpc.errors import RpcError
@@ -19,13 +19,18 @@ from .request import KEY, StartRequest, Timeouts, are_words
 from .services import Services
 from .tasks import Task, TaskStore
 
+# What a resume may name, and may not change.
+SAME = ("agent", "model", "provider", "profile")
+
 
 @frozen
 class ResumeRequest:
     """What `run.resume` takes: a run that has ended, by id, and the next prompt for its session.
 
     All else is as that run had it, but for what is given here. ``env`` lends values anew, as
-    for a start; ``dir`` is the caller's directory, which says what a name means.
+    for a start; ``dir`` is the caller's directory, which says what a name means. ``agent``,
+    ``model``, ``provider`` and ``profile`` change nothing: where one differs from what the session
+    was begun with, the resume is refused.
     """
 
     run: str
@@ -40,6 +45,10 @@ class ResumeRequest:
     title: str | None = None
     request_key: str | None = field(default=None, validator=optional(KEY))
     no_wait: bool = False
+    agent: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    profile: str | None = None
     dir: str | None = None
 
 
@@ -59,7 +68,8 @@ async def plan_again(request: ResumeRequest, house: House) -> Planned:
     services = house.services
     if house.lives(request.run):
         raise _still_lives(before)
-    spec = services.adapters[before.adapter].spec
+    spec = _adapter(before, services).spec
+    _check_same(request, before)
     result = await trio.to_thread.run_sync(_result_of, services, request.run)
     session = _session(before, spec, result)
     task = await trio.to_thread.run_sync(_task_of, before, house.tasks)
@@ -80,16 +90,34 @@ def why_not(before: Record, result: Mapping[str, Any], house: House) -> str | No
 
     Whether its agent is installed and may do as much as then is only known to a start.
     """
-    adapter = house.services.adapters.get(before.adapter)
-    if adapter is None:
-        return f"agent {before.agent} is not configured any more"
     try:
-        _session(before, adapter.spec, result)
+        _session(before, _adapter(before, house.services).spec, result)
         _task_of(before, house.tasks)
         _check_home(before, house.services)
     except RpcError as error:
         return str(error).partition(": ")[2]
     return None
+
+
+def _adapter(before: Record, services: Services) -> Adapter:
+    """The adapter that the session was spoken to with, if the agent's name still means that."""
+    instance = services.config.agents.get(before.agent)
+    name = instance.adapter_of(before.agent) if instance else before.agent
+    adapter = services.adapters.get(name)
+    if adapter is None or adapter.spec.name != before.adapter:
+        why = f"{before.agent} was another agent then ({before.adapter})"
+        raise _refusal(before, why, "start a new run in its task instead", reason="agent")
+    return adapter
+
+
+def _check_same(request: ResumeRequest, before: Record) -> None:
+    """A session goes on as it was begun, or not at all."""
+    for name in SAME:
+        wanted, was = getattr(request, name), getattr(before, name)
+        if wanted is not None and wanted != was:
+            why = f"its session has the {name} {was or 'of its own choice'}, not {wanted}"
+            hint = f"leave {name} out, or start a new run in its task"
+            raise _refusal(before, why, hint, reason=name, then=was, now=wanted)
 
 
 def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
@@ -161,9 +189,13 @@ def _result_of(services: Services, run: str) -> Mapping[str, Any]:
 
 def _task_of(before: Record, tasks: TaskStore) -> Task:
     task = tasks.get(before.repository.key, before.task)
-    if task is None or task.going or not os.path.isdir(before.worktree):
+    if task is None or task.going or not os.path.isdir(task.worktree):
         why = f"the worktree of task {before.task} is gone"
         raise _refusal(before, why, "start a new run instead", reason="no_worktree")
+    same = (task.worktree, task.base) == (before.worktree, before.repository.base)
+    if not same or before.run not in task.runs:
+        why = f"task {before.task} is another tree by now"
+        raise _refusal(before, why, "start a new run in it instead", reason="tree")
     return task
 
 

@@ -21,7 +21,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
-from . import adoption, inbox, ladder, requests, transitions
+from . import adoption, inbox, ladder, late, requests, transitions
 from .attempt import Attempt
 from .attempts import Attempts
 from .budgets import Budget
@@ -159,7 +159,7 @@ class Run:
         view = self.view
         here = {"attempt": view.attempt, "turn": view.turn, "session": view.session}
         envelope = {name: value for name, value in here.items() if value}
-        events = await self.journal.append(entries, envelope)
+        events = await self.journal.append(late.marked(view, entries), envelope)
         for event in events:
             view.apply(event)
         if any(event["type"] in v.CHANGES for event in events):

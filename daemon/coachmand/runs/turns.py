@@ -91,6 +91,10 @@ class Turns:
     async def interrupt(self, asked: inbox.InterruptAsked) -> None:
         """Write down that the turn is to end, what waits no more, and what comes first."""
         run, view = self._run, self._run.view
+        if asked.key is not None and asked.key in view.prompt_keys:
+            told = {"turn": None, "already": True, "prompt": view.prompt_keys[asked.key]}
+            asked.reply.give({**told, "dropped": []})
+            return
         self._check(view, "interrupt")
         self._check_turn(asked)
         # What is to be tried again was told to end by nobody yet.
@@ -102,7 +106,7 @@ class Turns:
                 self._check_queue("interrupt")
             queued = await self.write(asked.prompt)
             number = queued.number
-            entries.append(queued_entry(queued, asked.by, first=True))
+            entries.append(queued_entry(queued, asked.by, first=True, key=asked.key))
         dropped = [] if keeps_queue else list(view.queue)
         entries += [_dropped(queued, "interrupt") for queued in dropped]
         already = not view.turn_runs or view.interrupted == view.turn

@@ -64,6 +64,7 @@ class View:
     warned: list[str] = field(factory=list)
     stalls_at: int | None = None
     open_tools: set[str] = field(factory=set)
+    left_tools: set[str] = field(factory=set)
     session: str | None = None
     first_session: str | None = None
     agent_version: str | None = None
