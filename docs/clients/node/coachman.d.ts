@@ -300,6 +300,7 @@ export type EventAgentCommands = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -317,6 +318,7 @@ export type EventAgentInput = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -348,6 +350,7 @@ export type EventAgentMessageChunk = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -364,6 +367,7 @@ export type EventAgentNoise = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -381,6 +385,7 @@ export type EventAgentNotice = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -397,6 +402,7 @@ export type EventAgentPlan = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -412,6 +418,7 @@ export type EventAgentSession = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -427,6 +434,7 @@ export type EventAgentStatus = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -443,6 +451,7 @@ export type EventAgentThoughtChunk = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -459,6 +468,7 @@ export type EventAgentUnknown = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -474,6 +484,7 @@ export type EventAttemptEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -489,6 +500,7 @@ export type EventAttemptStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -508,6 +520,7 @@ export type EventBudgetExceeded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -525,6 +538,7 @@ export type EventCheckEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -545,6 +559,7 @@ export type EventCheckStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -560,6 +575,7 @@ export type EventDeadlineExpired = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -576,6 +592,7 @@ export type EventDeadlineWarned = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -594,6 +611,7 @@ export type EventError = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -611,6 +629,7 @@ export type EventHostSuspended = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -627,6 +646,7 @@ export type EventLimitReached = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -644,6 +664,7 @@ export type EventPermissionRequested = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -665,6 +686,7 @@ export type EventPermissionResolved = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -685,6 +707,7 @@ export type EventPromptDropped = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -702,6 +725,7 @@ export type EventPromptQueued = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -722,6 +746,7 @@ export type EventRunClosing = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -737,6 +762,7 @@ export type EventRunEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -762,6 +788,7 @@ export type EventRunQueued = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -778,6 +805,7 @@ export type EventRunRecovered = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -796,6 +824,7 @@ export type EventRunStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -813,6 +842,7 @@ export type EventRunState = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -834,6 +864,7 @@ export type EventToolCall = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -857,6 +888,7 @@ export type EventToolCallUpdate = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -880,6 +912,7 @@ export type EventTurnEnded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -898,6 +931,7 @@ export type EventTurnInterrupted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -913,6 +947,7 @@ export type EventTurnRecorded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -930,6 +965,7 @@ export type EventTurnStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -947,6 +983,7 @@ export type EventUsageUpdated = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -966,6 +1003,7 @@ export type EventUserMessageChunk = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
   "g"?: number;
+  "late"?: boolean;
   "n"?: number;
   "run": string;
   "seq": number;
@@ -1716,6 +1754,7 @@ export interface Methods {
       "prompt"?: string | null;
       "keep_queue"?: boolean;
       "turn"?: number | null;
+      "request_key"?: string | null;
       "dir"?: string | null;
     };
     result: Interrupted;
@@ -1786,6 +1825,10 @@ export interface Methods {
       "title"?: string | null;
       "request_key"?: string | null;
       "no_wait"?: boolean;
+      "agent"?: string | null;
+      "model"?: string | null;
+      "provider"?: string | null;
+      "profile"?: string | null;
       "dir"?: string | null;
     };
     result: RunStarted;
@@ -1802,6 +1845,7 @@ export interface Methods {
       "provider"?: string | null;
       "as_agent"?: string | null;
       "keep"?: boolean;
+      "session"?: string | null;
       "task"?: string | null;
       "profile"?: string | null;
       "permissions"?: "allow" | "ask" | "deny" | null;
