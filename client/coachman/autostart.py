@@ -5,6 +5,7 @@ converge: the second daemon finds the state lock held, says so, and its starter 
 the first.
 """
 
+import errno
 import json
 import os
 import sys
@@ -193,12 +194,19 @@ def probe_unix_socket(directory: str) -> None:
         with _socket_pair_at(path):
             pass
     except OSError as error:
+        from .confinement import around
+
+        agent, whose, help_ = around(os.environ)
+        cause = f"{whose} blocks it" if agent else os.strerror(error.errno or 0)
+        outside = (
+            "if an agent's sandbox is around this process, start the daemon outside it:"
+            " `coachman daemon start` in a shell of your own"
+        )
         raise CoachmanError(
-            f"cannot start the daemon: Unix sockets do not work in {directory}"
-            f" ({os.strerror(error.errno or 0)})",
+            f"cannot start the daemon: Unix sockets do not work in {directory} ({cause})",
             name="DaemonNotRunning",
-            hint="if an agent's sandbox is around this process, start the daemon outside it:"
-            " `coachman daemon start` in a shell of your own",
+            hint=help_ if agent else outside,
+            detail={"sandbox": agent, "errno": errno.errorcode.get(error.errno or 0)},
         ) from None
 
 

@@ -80,10 +80,15 @@ def _connect_error(path: str, error: OSError) -> CoachmanError:
     if error.errno in _NOBODY_LISTENS:
         return _nobody(path)
     if error.errno in (errno.EPERM, errno.EAFNOSUPPORT):
+        from .confinement import around
+
+        agent, whose, help_ = around(os.environ)
+        code = errno.errorcode[error.errno]
         return CoachmanError(
-            f"cannot connect to {path}: the sandbox around this process blocks Unix sockets",
+            f"cannot connect to {path}: {whose} blocks Unix sockets ({code})",
             name="Denied",
-            hint="run coachman outside that sandbox (escalate)",
+            hint=help_,
+            detail={"sandbox": agent, "errno": code},
         )
     return CoachmanError(
         f"cannot connect to {path}: {os.strerror(error.errno) if error.errno else error}",
@@ -95,6 +100,7 @@ def _connect_error(path: str, error: OSError) -> CoachmanError:
 def _nobody(path: str) -> DaemonNotRunning:
     """Nobody listens; what helps depends on who chose the path, and why is what is left to tell."""
     from .autostart import may_start
+    from .confinement import around
     from .lifetime import last_end
     from .paths import socket_path, state_dir
 
@@ -114,6 +120,9 @@ def _nobody(path: str) -> DaemonNotRunning:
         )
     else:
         hint, steps = "COACHMAN_AUTOSTART is off; `coachman daemon start` starts one", [start]
+    agent, whose, _ = around(os.environ)
+    if agent is not None and steps:
+        hint, steps = f"start one in a shell outside of {whose}: `coachman daemon start`", []
     # Of a socket that was chosen nobody knows the state directory.
     end = last_end(state_dir(os.environ)) if path == socket_path(unnamed) else None
     return DaemonNotRunning(

@@ -21,6 +21,7 @@ VERBS = {
     "log": "the transcript of a run",
     "tail": "the events of a run as they happen",
     "diff": "what a run or a task changed, as a patch",
+    "usage": "what runs used: tokens, cost, outcomes",
     "status": "the daemon, its load, its boundary",
     "prompt": "give a kept run another prompt",
     "interrupt": "end the turn that runs, then go on",
@@ -34,6 +35,7 @@ VERBS = {
     "profile": "what a run may touch: list, explain",
     "completion": "what makes your shell complete these",
     "daemon": "start, stop, restart, logs, install, uninstall",
+    "skill": "what an agent must know to drive this version",
     "version": "the version of coachman",
 }
 ALIASES = {
