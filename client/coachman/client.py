@@ -7,14 +7,13 @@ from .errors import ConnectionLostError, DaemonNotRunning
 from .events import RECONNECT_S, EventStream
 from .nouns import (
     AgentMethods,
-    DaemonMethods,
     EventMethods,
-    LeaseMethods,
     PermissionMethods,
     ProfileMethods,
     RunMethods,
     TaskMethods,
 )
+from .nouns_daemon import DaemonMethods, LeaseMethods
 from .paths import socket_path
 from .wire import API_VERSIONS
 

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 WAIT_GRACE_S = 10.0
 # Starting checks out a tree, which on a large repository takes a while.
 START_TIMEOUT_S = 600.0
-# Ending every run is bounded by the daemon, at 60 s.
-STOP_TIMEOUT_S = 90.0
 
 
-def _given(**params: object) -> dict[str, object]:
+def given(**params: object) -> dict[str, object]:
     return {name: value for name, value in params.items() if value is not None}
 
 
@@ -46,79 +44,6 @@ class Noun:
         return f"<{type(self).__name__} of {self._caller!r}>"
 
 
-class DaemonMethods(Noun):
-    """The daemon itself."""
-
-    def hello(self) -> "results.DaemonHello":
-        """Who answers, and the limits it keeps; `connect(name=…)` introduces the caller."""
-        answer: results.DaemonHello = self._caller.call("daemon.hello")
-        return answer
-
-    def ping(self) -> None:
-        """Return as soon as the daemon answers."""
-        self._caller.call("daemon.ping")
-
-    def status(self) -> "results.DaemonStatus":
-        """Version, load, storage and whether sandboxes work here."""
-        answer: results.DaemonStatus = self._caller.call("daemon.status")
-        return answer
-
-    def shutdown(
-        self, mode: str = "detach", *, timeout_s: float | None = None
-    ) -> "results.DaemonLeaving":
-        """Stop the daemon: ``detach`` leaves runs going, ``drain`` waits, ``stop`` ends them.
-
-        Whatever is not over after ``timeout_s`` goes on without it.
-        """
-        params = _given(mode=mode, timeout_s=timeout_s)
-        # Draining lasts as long as the turns do.
-        patience = None if mode == "drain" else STOP_TIMEOUT_S
-        patience = patience if timeout_s is None else timeout_s + STOP_TIMEOUT_S
-        answer: results.DaemonLeaving = self._caller.call(
-            "daemon.shutdown", params, timeout_s=patience
-        )
-        return answer
-
-    def restart(self, mode: str = "detach") -> "results.DaemonRestarting":
-        """Let the daemon come back as the build on disk; calls that follow wait for it."""
-        answer: results.DaemonRestarting = self._caller.call("daemon.restart", {"mode": mode})
-        return answer
-
-    def cleanup(  # noqa: PLR0913 - the method's selectors, each by keyword
-        self,
-        runs: "Sequence[str] | None" = None,
-        *,
-        tasks: "Sequence[str] | None" = None,
-        older_than_s: float | None = None,
-        larger_than: int | None = None,
-        outcome: "Sequence[str] | None" = None,
-        all: bool | None = None,
-        only: str | None = None,
-        dry_run: bool | None = None,
-        dir: str | None = None,
-        timeout_s: float | None = None,
-    ) -> "results.Cleanup":
-        """Remove what ended runs left; without names or ``all`` only tell what could go."""
-        params = _given(
-            runs=runs,
-            tasks=tasks,
-            older_than_s=older_than_s,
-            larger_than=larger_than,
-            outcome=outcome,
-            all=all,
-            only=only,
-            dry_run=dry_run,
-            dir=dir,
-        )
-        answer: results.Cleanup = self._caller.call("daemon.cleanup", params, timeout_s=timeout_s)
-        return answer
-
-    def reindex(self, *, timeout_s: float | None = None) -> "results.Reindexed":
-        """Make the index of ended runs anew from their directories."""
-        answer: results.Reindexed = self._caller.call("daemon.reindex", timeout_s=timeout_s)
-        return answer
-
-
 class AgentMethods(Noun):
     """The agents that can be run."""
 
@@ -127,7 +52,7 @@ class AgentMethods(Noun):
 
         ``path`` is the PATH to look on, by default the daemon's.
         """
-        params = _given(agent=agent, path=path)
+        params = given(agent=agent, path=path)
         answer: results.AgentPage = self._caller.call("agent.list", params)
         return answer
 
@@ -142,7 +67,7 @@ class ProfileMethods(Noun):
 
     def explain(self, profile: str, agent: str | None = None) -> "results.ProfileExplained":
         """One profile down to the compiled policy."""
-        params = _given(profile=profile, agent=agent)
+        params = given(profile=profile, agent=agent)
         answer: results.ProfileExplained = self._caller.call("profile.explain", params)
         return answer
 
@@ -193,7 +118,7 @@ class RunMethods(Noun):
         is wait or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit``
         is in bytes. The same ``request_key`` returns the same run.
         """
-        params = _given(
+        params = given(
             prompt=prompt,
             dir=dir,
             agent=agent,
@@ -247,7 +172,7 @@ class RunMethods(Noun):
         ``here`` is a directory whose repository the runs must belong to,
         ``since`` milliseconds since the epoch.
         """
-        params = _given(
+        params = given(
             state=state if state is None else [*state],
             outcome=outcome if outcome is None else [*outcome],
             task=task,
@@ -265,12 +190,12 @@ class RunMethods(Noun):
 
     def get(self, run: str, *, dir: str | None = None) -> "results.RunDetails":
         """Everything about one run."""
-        answer: results.RunDetails = self._caller.call("run.get", _given(run=run, dir=dir))
+        answer: results.RunDetails = self._caller.call("run.get", given(run=run, dir=dir))
         return answer
 
     def result(self, run: str, *, dir: str | None = None) -> "results.RunResult":
         """How the run ended; a Conflict while it has not."""
-        answer: results.RunResult = self._caller.call("run.result", _given(run=run, dir=dir))
+        answer: results.RunResult = self._caller.call("run.result", given(run=run, dir=dir))
         return answer
 
     def wait(
@@ -289,7 +214,7 @@ class RunMethods(Noun):
         ``met: timeout``. With ``idle`` it is over as well (``met: idle``) when all that
         has not ended is parked, with nothing to do.
         """
-        params = _given(runs=[*runs], until=until, any=any, timeout_s=timeout_s, idle=idle, dir=dir)
+        params = given(runs=[*runs], until=until, any=any, timeout_s=timeout_s, idle=idle, dir=dir)
         patience = None if timeout_s is None else timeout_s + WAIT_GRACE_S
         answer: results.Waited = self._caller.call("run.wait", params, timeout_s=patience)
         return answer
@@ -306,7 +231,7 @@ class RunMethods(Noun):
         dir: str | None = None,
     ) -> "results.Diff":
         """What a run changed, or a task since its base (name one); a page of the patch."""
-        params = _given(
+        params = given(
             run=run, task=task, stat=stat, names=names, offset=offset, limit=limit, dir=dir
         )
         answer: results.Diff = self._caller.call("run.diff", params)
@@ -324,7 +249,7 @@ class RunMethods(Noun):
 
         The page's ``next_cursor`` leads to those before it.
         """
-        params = _given(run=run, lines=lines, cursor=cursor, dir=dir)
+        params = given(run=run, lines=lines, cursor=cursor, dir=dir)
         answer: results.Log = self._caller.call("run.log", params)
         return answer
 
@@ -350,7 +275,7 @@ class RunMethods(Noun):
         A Conflict says why the session cannot be gone on with exactly, for one because
         ``agent``, ``model``, ``provider`` or ``profile`` is another than it was.
         """
-        params = _given(
+        params = given(
             run=run,
             prompt=prompt,
             env=env,
@@ -384,7 +309,7 @@ class RunMethods(Noun):
         It is on disk before this returns. A run that has ended is resumed as a new one,
         which gets ``env``. The same ``request_key`` gives the same prompt once.
         """
-        params = _given(run=run, prompt=prompt, env=env, request_key=request_key, dir=dir)
+        params = given(run=run, prompt=prompt, env=env, request_key=request_key, dir=dir)
         answer: results.Prompted = self._caller.call(
             "run.prompt", params, timeout_s=START_TIMEOUT_S
         )
@@ -405,7 +330,7 @@ class RunMethods(Noun):
         Prompts that wait already are dropped, unless ``keep_queue``. The same
         ``request_key`` gives the same prompt once, and ends no other turn.
         """
-        params = _given(
+        params = given(
             run=run,
             prompt=prompt,
             keep_queue=keep_queue,
@@ -418,19 +343,19 @@ class RunMethods(Noun):
 
     def lend(self, run: str, env: "Mapping[str, str]", *, dir: str | None = None) -> "results.Lent":
         """Give a run the variables that it lacks since the daemon was restarted."""
-        params = _given(run=run, env=env, dir=dir)
+        params = given(run=run, env=env, dir=dir)
         answer: results.Lent = self._caller.call("run.lend", params)
         return answer
 
     def close(self, runs: "Sequence[str]", *, dir: str | None = None) -> "results.Closed":
         """End runs once their turn is over and no prompt waits; parked ones end at once."""
-        params = _given(runs=[*runs], dir=dir)
+        params = given(runs=[*runs], dir=dir)
         answer: results.Closed = self._caller.call("run.close", params)
         return answer
 
     def cancel(self, runs: "Sequence[str]", *, dir: str | None = None) -> "results.Cancelled":
         """End runs now; those that have ended already are no error."""
-        params = _given(runs=[*runs], dir=dir)
+        params = given(runs=[*runs], dir=dir)
         answer: results.Cancelled = self._caller.call("run.cancel", params)
         return answer
 
@@ -449,7 +374,7 @@ class EventMethods(Noun):
         dir: str | None = None,
     ) -> "results.EventPage":
         """Events behind ``after_seq`` or ``cursor``; waits up to ``wait_s`` for the first."""
-        params = _given(
+        params = given(
             run=run, after_seq=after_seq, cursor=cursor, limit=limit, wait_s=wait_s, dir=dir
         )
         patience = (wait_s or 0.0) + WAIT_GRACE_S
@@ -464,7 +389,7 @@ class PermissionMethods(Noun):
         self, run: str | None = None, *, pending: bool | None = None, dir: str | None = None
     ) -> "results.PermissionPage":
         """Requests that wait, of one run or of all; ``pending`` False tells settled ones too."""
-        params = _given(run=run, pending=pending, dir=dir)
+        params = given(run=run, pending=pending, dir=dir)
         answer: results.PermissionPage = self._caller.call("permission.list", params)
         return answer
 
@@ -482,31 +407,8 @@ class PermissionMethods(Noun):
 
         A later one gets a Conflict that says who answered.
         """
-        params = _given(
-            request=request, run=run, option=option, kind=kind, message=message, dir=dir
-        )
+        params = given(request=request, run=run, option=option, kind=kind, message=message, dir=dir)
         answer: results.Answered = self._caller.call("permission.answer", params)
-        return answer
-
-
-class LeaseMethods(Noun):
-    """A run to oneself: one connection alone may prompt it, until that ends or time is over."""
-
-    def claim(
-        self, run: str, ttl_s: float | None = None, *, dir: str | None = None
-    ) -> "results.LeaseClaimed":
-        """Claim a run for ``ttl_s`` seconds (60), or prolong that; a Conflict names its holder.
-
-        The lease ends with this client's connection, which a restart of the daemon ends as well.
-        """
-        params = _given(run=run, ttl_s=ttl_s, dir=dir)
-        answer: results.LeaseClaimed = self._caller.call("lease.claim", params)
-        return answer
-
-    def release(self, run: str, *, dir: str | None = None) -> "results.LeaseReleased":
-        """Let others prompt the run again."""
-        params = _given(run=run, dir=dir)
-        answer: results.LeaseReleased = self._caller.call("lease.release", params)
         return answer
 
 
@@ -515,10 +417,10 @@ class TaskMethods(Noun):
 
     def list(self, *, dir: str | None = None) -> "results.TaskPage":
         """Tasks of the repository that holds ``dir``, or of all."""
-        answer: results.TaskPage = self._caller.call("task.list", _given(dir=dir))
+        answer: results.TaskPage = self._caller.call("task.list", given(dir=dir))
         return answer
 
     def get(self, task: str, *, dir: str | None = None) -> "dict[str, Any]":
         """One task and its runs."""
-        answer: dict[str, Any] = self._caller.call("task.get", _given(task=task, dir=dir))
+        answer: dict[str, Any] = self._caller.call("task.get", given(task=task, dir=dir))
         return answer
