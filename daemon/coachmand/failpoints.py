@@ -52,6 +52,7 @@ STEPS = (
     "turn.recorded",
     "run.parked",
     "run.unparked",
+    "orphan.found",
     "end.exited",
     "end.finished",
     "end.attempt_over",

@@ -1,15 +1,19 @@
 """What a run that was under way becomes when its daemon is killed and another one starts."""
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 import coachman
+import live_runs as live
 import recovery_state as at
 from coachman.wire import EXIT_STATE
+from coachmand.failpoints import VARIABLE
 from coachmand.runs.keepers import KeeperError
 from coachmand.runs.link import KeeperLink
 from daemon_process import DaemonProcess, git
@@ -66,6 +70,35 @@ def test_a_killed_keeper_loses_the_run_and_ends_its_tree(
     at.check_journal(daemon.events(run))
 
 
+def test_what_could_not_be_ended_is_on_record(
+    daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
+) -> None:
+    """The result warns of the process, and status names it for as long as it lives."""
+    run = live.keep(daemon, repo, "say one")
+    live.until_parked(daemon, run)
+    daemon.kill()
+    [keeper] = daemon.keepers()
+    (at.directory(daemon, run) / "prompts" / "1.md").write_text("say two")
+    daemon.env[VARIABLE] = "orphan.found:eio@1+"
+    daemon.start()
+    result = at.result(daemon, run)
+    with daemon.client() as client:
+        found = client.daemon.status()["findings"]
+    told = daemon.cli("status").stdout
+    os.kill(keeper, signal.SIGKILL)
+
+    assert (result["outcome"], result["stop_reason"]) == ("lost", "replay_diverged")
+    assert any(f"cannot end process {keeper} of " in text for text in result["warnings"])
+    assert live.of_type(daemon, run, "error")[0]["message"] in result["warnings"]
+    assert [(each["kind"], f"kill -9 {keeper}" in each["remedy"]) for each in found] == [
+        ("process", True)
+    ]
+    assert f"cannot end process {keeper}" in told
+    with daemon.client() as client:
+        assert eventually(lambda: client.daemon.status()["findings"] == [])
+    at.check_journal(daemon.events(run))
+
+
 def test_daemon_and_keeper_killed_together_lose_the_run(
     daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:
@@ -96,8 +129,7 @@ def test_an_attempt_whose_keeper_never_came_is_followed_by_another(
     at.cut(daemon, run, types.index("attempt.started") + 1)
     for path in at.attempt(daemon, run).iterdir():
         path.unlink()
-    prompt = at.directory(daemon, run) / "prompts" / "1.md"
-    prompt.write_text("say done")
+    at.reword(daemon, run, "say done")
     daemon.start()
     result = at.result(daemon, run)
 
@@ -255,7 +287,7 @@ def test_a_half_made_worktree_is_made_anew(
     types = [event["type"] for event in daemon.events(run)]
     at.cut(daemon, run, types.index("attempt.started"))
     shutil.rmtree(at.attempt(daemon, run))
-    (at.directory(daemon, run) / "prompts" / "1.md").write_text("say done")
+    at.reword(daemon, run, "say done")
     [task] = daemon.state.glob("tasks/*/t1.json")
     task.write_text(json.dumps({**json.loads(task.read_bytes()), "admin": ""}))
     [tree] = daemon.state.glob("worktrees/*/t1")

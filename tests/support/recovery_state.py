@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from coachmand.evidence.rundir import seal_of
 from daemon_process import DaemonProcess
 
 Event = dict[str, Any]
@@ -72,6 +73,15 @@ def add(daemon: DaemonProcess, run: str, type_: str, **members: Any) -> None:
     event = {"type": type_, "seq": last["seq"] + 1, "ts": last["ts"], "run": run, **members}
     with path.open("ab") as file:
         file.write(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+
+
+def reword(daemon: DaemonProcess, run: str, prompt: str) -> None:
+    """Let the run have been started with another prompt."""
+    directory(daemon, run).joinpath("prompts", "1.md").write_text(prompt)
+    lines = raw_lines(daemon, run)
+    queued = json.loads(lines[0])
+    lines[0] = json.dumps({**queued, "file": seal_of(prompt.encode())}).encode() + b"\n"
+    (directory(daemon, run) / "events.ndjson").write_bytes(b"".join(lines))
 
 
 def sandbox_pids(daemon: DaemonProcess, run: str, number: int = 1) -> list[int]:

@@ -310,7 +310,7 @@ async def _end_keeper(run: "Run", path: os.PathLike[str]) -> None:
     try:
         await trio.to_thread.run_sync(end_keeper, path)
     except KeeperError as error:
-        log.error("orphans_live", run=run.fixed.run, error=str(error))
+        await run.lives_on(path, error)
 
 
 async def _read_again(run: "Run") -> None:

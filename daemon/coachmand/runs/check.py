@@ -6,7 +6,6 @@ It has a keeper of its own, so that it outlives the daemon: the next one finds i
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import structlog
 import trio
 from attrs import evolve
 
@@ -22,7 +21,6 @@ from .prepare import Launch
 if TYPE_CHECKING:
     from .run import Run
 
-log = structlog.get_logger("run")
 OUTPUT_BYTES = 16 * 1024
 # Both streams in one, in the order in which they were written.
 MERGED = 'exec 2>&1; exec /bin/sh -c "$1"'
@@ -85,7 +83,7 @@ class Check:
             self._run.spawn(self._carry_out, path)
         if self._run.view.state == "stopping" and not self._ending:
             self._ending = True
-            self._run.spawn(trio.to_thread.run_sync, _end, path)
+            self._run.spawn(self._end, path)
 
     @property
     def _path(self) -> Path:
@@ -103,6 +101,13 @@ class Check:
         record = await trio.to_thread.run_sync(_record, path, error)
         self._run.post(inbox.CheckDone(record))
 
+    async def _end(self, path: Path) -> None:
+        """Kill it, whatever it is at."""
+        try:
+            await trio.to_thread.run_sync(end_keeper, path)
+        except KeeperError as error:
+            self._run.post(inbox.LivesOn(path, error))
+
     async def _start(self, path: Path) -> None:
         planned = self._run.launch
         if planned is None:
@@ -117,14 +122,6 @@ class Check:
         run = self._run
         wall_s = run.fixed.wall.due_boottime_s(run.boot) + KEEPER_MARGIN_S
         return min(wall_s, boottime_s() + run.fixed.check_s)
-
-
-def _end(path: Path) -> None:
-    """Kill it, whatever it is at. Blocks."""
-    try:
-        end_keeper(path)
-    except KeeperError as error:
-        log.error("orphans_live", path=str(path), error=str(error))
 
 
 def _record(path: Path, error: str | None) -> dict[str, Any]:

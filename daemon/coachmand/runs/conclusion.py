@@ -339,6 +339,7 @@ def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str
 
 
 def _warnings(view: "View") -> Iterator[str]:
+    yield from view.faults
     if view.unread is not None:
         yield f"the agent's own account could not be read: {view.unread}"
     if view.unsent:

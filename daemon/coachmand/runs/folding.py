@@ -292,6 +292,11 @@ def _exceeded(view: "View", event: Event) -> None:
     view.exceeded = {name: event[name] for name in ("which", "limit", "used")}
 
 
+def _faulted(view: "View", event: Event) -> None:
+    if len(view.faults) < MAX_REMEMBERED:
+        view.faults.append(event["message"])
+
+
 def _limit_reached(view: "View", event: Event) -> None:
     view.considered = event["turn"]
 
@@ -331,6 +336,7 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.LIMIT_REACHED: _limit_reached,
     v.BUDGET_EXCEEDED: _exceeded,
     v.DEADLINE_WARNED: _warned,
+    v.ERROR: _faulted,
     v.HOST_SUSPENDED: _slept,
     v.MESSAGE_CHUNK: _chunk,
     v.THOUGHT_CHUNK: _thought,

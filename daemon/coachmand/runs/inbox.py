@@ -84,6 +84,14 @@ class CheckDone:
 
 
 @frozen
+class LivesOn:
+    """A process of the run could not be ended."""
+
+    path: Any
+    error: Any
+
+
+@frozen
 class Concluded:
     """The work product is recorded and what is left of the run is ready to be written."""
 
@@ -192,6 +200,7 @@ Message = (
     | EpilogueDone
     | CheckDone
     | Concluded
+    | LivesOn
     | TurnRecorded
     | Slept
     | Priced

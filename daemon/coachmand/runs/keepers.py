@@ -17,6 +17,7 @@ from typing import Any
 import trio
 
 from .. import failpoints, keeper
+from ..failpoints import reach
 from ..keeper.spawn import attempt_mark
 from ..keeper.system import boot_id, start_ticks
 
@@ -40,6 +41,15 @@ class KeeperError(Exception):
         self.code = code
         self.taken = taken
         self.errno = errno
+
+
+class SurvivorError(KeeperError):
+    """A process that was to be ended lives on: ``pid``, which began at ``ticks``."""
+
+    def __init__(self, directory: object, pid: int, ticks: int, why: str) -> None:
+        super().__init__(f"cannot end process {pid} of {directory}: {why}", "orphans")
+        self.pid = pid
+        self.ticks = ticks
 
 
 class Starting:
@@ -220,7 +230,7 @@ def _unrecorded(directory: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
 
 
 def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, directory: object) -> bool:
-    if pid is None or state.get("boot_id") != boot_id():
+    if pid is None or ticks is None or state.get("boot_id") != boot_id():
         return False
     try:
         pidfd = os.pidfd_open(pid)
@@ -230,11 +240,15 @@ def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, director
         # The number may be another process's by now; the start time tells.
         if start_ticks(pid) != ticks:
             return False
+        reach("orphan.found")
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         if not select.select([pidfd], [], [], ORPHANS_LIMIT_S)[0]:
-            raise KeeperError(f"cannot end the processes of {directory}", "orphans")
+            why = f"it was killed, and lives on after {ORPHANS_LIMIT_S:.0f} s"
+            raise SurvivorError(directory, pid, ticks, why)
     except (ProcessLookupError, FileNotFoundError):
         return False
+    except OSError as error:
+        raise SurvivorError(directory, pid, ticks, str(error.strerror)) from error
     finally:
         os.close(pidfd)
     return True

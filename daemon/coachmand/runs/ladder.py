@@ -5,6 +5,8 @@ import signal
 import structlog
 from attrs import frozen
 
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
 from .attempt import Attempt
 from .clock import boottime_s
 from .view import View
@@ -45,6 +47,7 @@ class Ladder:
     def __init__(self) -> None:
         self.rung: Rung | None = None
         self.due_s: float | None = None
+        self._told = False
 
     def __repr__(self) -> str:
         return f"<Ladder {self.rung.name if self.rung else 'unused'}>"
@@ -52,6 +55,15 @@ class Ladder:
     def start_at(self, rung: Rung) -> None:
         """Take ``rung`` for done: the next one follows when its grace is over."""
         self.rung, self.due_s = rung, boottime_s() + rung.grace_s
+
+    async def _survived(self, attempt: Attempt) -> None:
+        """Nothing outlives SIGKILL but what waits for the kernel: the run cannot end before."""
+        log.error("tree_survives", attempt=repr(attempt))
+        if not self._told:
+            self._told = True
+            text = f"its processes were killed, and live on after {KILL_GRACE_S:.0f} s"
+            await attempt.note([Entry(v.ERROR, {"message": f"cannot end the run: {text}"})])
+        attempt.look_again()
 
     def leave(self) -> None:
         """The agent is gone: nothing more to do to it."""
@@ -68,8 +80,7 @@ class Ladder:
         if rung is CLOSE_STDIN and deaf:
             rung = TERM
         if self.rung is KILL:
-            log.error("tree_survives", attempt=repr(attempt))
-            attempt.look_again()
+            await self._survived(attempt)
         self.start_at(rung)
         match rung.name:
             case "cancel":

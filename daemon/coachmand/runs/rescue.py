@@ -95,6 +95,8 @@ class Rescue:
             await trio.to_thread.run_sync(end_keeper, path)
         except (KeeperError, OSError) as error:
             log.error("orphans_live", run=run.fixed.run, error=str(error))
+            if isinstance(error, KeeperError):
+                self._supervisor.services.survivors.note(str(path), error)
 
 
 def _find(error: BaseException, kind: type[E]) -> E | None:

@@ -8,6 +8,7 @@ through the same code.
 """
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -29,7 +30,7 @@ from .check import Check
 from .clock import boottime_s, stamp
 from .conclusion import conclude, product_of, write_result
 from .end import End
-from .keepers import Starting
+from .keepers import KeeperError, Starting
 from .lending import Lending
 from .preparation import Preparation
 from .prepare import Launch, admin_dir, secret_names
@@ -213,6 +214,8 @@ class Run:
                 await self.preparation.over(message)
             case inbox.KeeperGone():
                 await adoption.find_keeper(self)
+            case inbox.LivesOn(path=path, error=error):
+                await self.lives_on(path, error)
             case inbox.Concluded(product=product):
                 await conclude(self, product)
             case _:
@@ -260,6 +263,12 @@ class Run:
             priority=fixed.priority,
             since_s=fixed.created_ms / 1000 if since_s is None else since_s,
         )
+
+    async def lives_on(self, path: os.PathLike[str], error: KeeperError) -> None:
+        """Something of it could not be ended: on record, since its end would hide that."""
+        log.error("orphans_live", run=self.fixed.run, error=str(error))
+        self.services.survivors.note(os.fspath(path), error)
+        await self.record([Entry(v.ERROR, {"message": str(error)})])
 
     @property
     def held_until_ms(self) -> int | None:

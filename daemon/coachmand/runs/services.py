@@ -16,6 +16,7 @@ from .admission import Admission
 from .boundary import Boundary, Outlook
 from .scopes import Scopes
 from .storage import Storage
+from .survivors import Survivors
 
 
 @define
@@ -40,6 +41,7 @@ class Services:
     )
     scopes: Scopes = field(factory=Scopes)
     order: Order = field(factory=Order)
+    survivors: Survivors = field(factory=Survivors)
     on_change: Callable[[], None] = lambda: None
 
     @property

@@ -55,6 +55,7 @@ class View:
     prompt_keys: dict[str, int] = field(factory=dict)
     unsent: int = 0
     damaged: int = 0
+    faults: list[str] = field(factory=list)
     unread: str | None = None
     closing: bool = False
     parked_until: dict[str, Any] | None = None
