@@ -111,6 +111,7 @@ class RunEnded(TypedDict):
     cost: Cost | None
     changes: Changes
     commits: Commits
+    tree: NotRequired[str | None]
     final_message: str
     final_message_truncated: bool
 
@@ -159,6 +160,7 @@ class TurnRecorded(TypedDict):
 
     changes: Changes
     commits: Commits
+    tree: NotRequired[str]
     warnings: NotRequired[list[str]]
 
 

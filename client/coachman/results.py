@@ -143,6 +143,8 @@ class RunPage(TypedDict):
 class RunResult(TypedDict, total=False):
     """How a run ended and what it left, in this ``format`` of the record.
 
+    ``tree`` is git's hash of the tree as the run left it, ``message_sha256`` the digest of the
+    whole final message: what two runs have in both, the later one came no further.
     A record of an earlier version may lack members.
     """
 
@@ -176,10 +178,12 @@ class RunResult(TypedDict, total=False):
     cost: Cost | None
     final_message: str
     final_message_truncated: bool
+    message_sha256: str
     final_path: str
     changed_files: list[FileChange]
     changes: Changes
     commits: Commits
+    tree: str | None
     artifacts: list[Artifact]
     check: Check | None
     permissions_decided: dict[str, int]

@@ -513,6 +513,15 @@ def limited_once(wire: Plain, seconds: str) -> None:
     wire.end()
 
 
+def stuck(wire: Plain, seconds: str) -> None:
+    """Does and says the same in each turn, whatever it is told, and meets a limit each time."""
+    with open(AGAIN, "w") as file:
+        file.write(f"stuck {seconds}")
+    wire.tool("look around")
+    wire.say("I look around")
+    limited(wire, seconds)
+
+
 def unauthorized(wire: Plain) -> None:
     """Its login is no good."""
     wire.fail(401, "authentication_error: invalid x-api-key")
@@ -644,14 +653,16 @@ def leaks_encoded(wire: Plain) -> None:
     wire.end()
 
 
+# What it does in each turn from then on.
+AGAIN = os.path.expanduser("~/again")
 MODES: dict[str, Callable[..., None]] = {
     function.__name__: function
     for function in (
         asks, asks_and_vanishes, asks_twice, bytes_of_all_kinds, closes, daemonizes, deaf,
         dense_line, dies_in_a_line, exits, fills, flood, forks, holds_stdout, leaks,
         leaks_encoded, leaks_in_a_question, leaks_in_its_failure, limited, limited_once, lingers,
-        litters, long_line, names, nothing, other_session, rewrites_git, stops_itself, unauthorized,
-        updates_itself,
+        litters, long_line, names, nothing, other_session, rewrites_git, stops_itself, stuck,
+        unauthorized, updates_itself,
     )
 }  # fmt: skip
 
@@ -659,7 +670,11 @@ MODES: dict[str, Callable[..., None]] = {
 def main() -> None:
     """Play the wire up to the prompt, then the mode that it names."""
     wire = next((made for word, made in WIRES if word in sys.argv[1:]), Plain)()
-    mode, *arguments = wire.prompt().split("\n", 1)[0].split()
+    told = wire.prompt().split("\n", 1)[0]
+    if os.path.exists(AGAIN):
+        with open(AGAIN) as file:
+            told = file.read()
+    mode, *arguments = told.split()
     MODES[mode](wire, *arguments)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from coachmand.runs.again import MOST_S, MOST_WAITS, Facts, Plan, plan
+from coachmand.runs.again import MOST_S, MOST_WAITS, Facts, Plan, is_stuck, plan, times_same
 from coachmand.runs.clock import epoch_ms, reset_ms
 from coachmand.runs.view import View
 
@@ -115,3 +115,13 @@ def test_a_whole_date_is_taken_as_it_is_and_nonsense_is_nothing() -> None:
     assert told(local=meant.isoformat(timespec="minutes")) == int(meant.timestamp() * 1000)
     assert told(local="25:61") is None
     assert told(local="2026-13-45T00:00") is None
+
+
+def test_the_same_three_times_in_a_row_is_no_progress() -> None:
+    """Anything else in between begins the count anew."""
+    left, times, stuck = None, 0, []
+    for now in ("a", "a", "b", "b", "a", "a", "a"):
+        times, left = times_same(left, now, times), now
+        stuck.append(is_stuck(times))
+
+    assert stuck == [False] * 6 + [True]

@@ -88,6 +88,7 @@ async def _wait_again(run: "Run") -> None:
     if link is not None:
         run.redact(link.mask)
         run.attempts.past = Attempt(run, run.view.attempt, link)
+    run.attempts.remember_tree()
     if not await run.lending.is_there():
         return
     if run.view.state == "preparing":

@@ -10,6 +10,8 @@ TIMES = 4.0
 MOST_S = 300.0
 # What is said to be over may not be quite.
 AFTER_RESET_S = 1.0
+# So many attempts in a row may use tools and leave the same tree and the same last message.
+MOST_SAME = 3
 # However often a provider says when it will take more, and then does not.
 MOST_WAITS = 10
 
@@ -53,6 +55,16 @@ def plan(facts: Facts) -> Plan | None:
     """What to do about it; None where the turn's end is the last word."""
     made = _plan(facts)
     return made if made is not None and made.at_ms < facts.wall_ms else None
+
+
+def times_same(before: str | None, left: str, times: int) -> int:
+    """How many attempts in a row left the same, where the last one ``left`` that."""
+    return times + 1 if left == before else 1
+
+
+def is_stuck(times: int) -> bool:
+    """Whether another attempt would come to nothing else."""
+    return times >= MOST_SAME
 
 
 def _plan(facts: Facts) -> Plan | None:

@@ -147,9 +147,22 @@ class Attempts:
         """The attempt is over and on record; its place is others' until the next one."""
         run = self._run
         await run.turns.settled()
+        self.remember_tree()
         self.past, run.attempt = run.attempt, None
         run.forget_attempt()
         run.services.admission.leave(run.fixed.run)
+
+    def remember_tree(self) -> None:
+        """Put on record what the attempt left: the next one may leave the same."""
+        view = self._run.view
+        if view.goes_on and view.used_tools and view.turn_recorded < view.turn:
+            self._run.turns.record_tree(view.turn)
+
+    async def look_for_progress(self) -> None:
+        """An agent that does the same over and over is not waited for again."""
+        view = self._run.view
+        if view.again is not None and again.is_stuck(view.times_same):
+            await self._run.stop("no_progress")
 
     async def due(self) -> None:
         """The time has come: queue for a place, before those that came later."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ ENDED_BY_REASON = {
     "prompt_damaged": "start_failed",
     "internal_error": "internal_error",
     "interrupt_unconfirmed": "interrupt",
+    "no_progress": "no_progress",
 }
 MAX_ROWS = 1000
 MAX_LEFT_OUT = 20
@@ -55,6 +57,7 @@ class Product:
     warnings: tuple[str, ...] = ()
     totals: Mapping[str, int] = field(factory=lambda: {"files": 0, "added": 0, "removed": 0})
     artifact_bytes: int = 0
+    tree: str | None = None
     cost: dict[str, Any] | None = None
 
 
@@ -69,7 +72,8 @@ async def product_of(run: "Run") -> Product:
         nursery.start_soon(_clear_scratch, run)
         try:
             if run.view.commits is not None:
-                return await _look_at(run, run.view.commits["from"], run.view.commits["to"])
+                found = await _look_at(run, run.view.commits["from"], run.view.commits["to"])
+                return evolve(found, tree=run.view.tree)
             if run.view.check is not None and run.view.recorded is not None:
                 return await _look_at_recorded(run, run.view.recorded)
         except RepoError as error:
@@ -79,7 +83,8 @@ async def product_of(run: "Run") -> Product:
 
 async def _look_at_recorded(run: "Run", recorded: Mapping[str, Any]) -> Product:
     """The tree as it was before the check, which may have left something behind."""
-    return await _look_at(run, recorded["from"], recorded["to"], *recorded["warnings"])
+    found = await _look_at(run, recorded["from"], recorded["to"], *recorded["warnings"])
+    return evolve(found, tree=recorded.get("tree"))
 
 
 async def record_tree(run: "Run") -> Product:
@@ -120,7 +125,8 @@ async def _record_tree(run: "Run") -> Product:
         message=f"coachman: run {record.run}, task {record.task}",
     )
     left_out = (f"left out: {path}" for path in snapshot.left_out[:MAX_LEFT_OUT])
-    return await _look_at(run, start, snapshot.commit, *snapshot.warnings, *left_out)
+    found = await _look_at(run, start, snapshot.commit, *snapshot.warnings, *left_out)
+    return evolve(found, tree=snapshot.tree)
 
 
 async def _look_at(run: "Run", start: str | None, commit: str | None, *warnings: str) -> Product:
@@ -187,7 +193,9 @@ async def conclude(run: "Run", product: Product) -> None:
 async def write_result(run: "Run", product: Product) -> None:
     """Derive the result from what the journal says, and let the run go."""
     size = await trio.to_thread.run_sync(_size, run, product)
-    result = _masked(run, result_of(run, product, size))
+    told = final_message(run.journal, run.view.message_from)
+    digest = await trio.to_thread.run_sync(_digest, told)
+    result = _masked(run, result_of(run, product, size, digest))
     message = final_message(run.journal, run.view.message_from)
     write = run.services.storage.write
     await write(run.directory.write_result, result, message)
@@ -207,6 +215,14 @@ def _size(run: "Run", product: Product) -> dict[str, int]:
     """What the run takes on disk, in bytes: in all, and of that what only replay needed. Blocks."""
     logs = run.directory.log_bytes()
     return {"all": logs + run.directory.own_bytes() + product.artifact_bytes, "logs": logs}
+
+
+def _digest(pieces: Iterator[str]) -> str:
+    """The SHA-256 of what `final.md` is made of, in hex. Blocks."""
+    digest = sha256()
+    for piece in pieces:
+        digest.update(piece.encode("utf-8", "replace"))
+    return digest.hexdigest()
 
 
 def final_message(journal: Journal, first_seq: int) -> Iterator[str]:
@@ -276,12 +292,15 @@ def _ended(run: "Run", product: Product, found: verdict.Verdict) -> dict[str, An
         "cost": product.cost,
         "changes": dict(product.totals),
         "commits": {"from": product.start, "to": product.commit},
+        "tree": product.tree,
         "final_message": shown,
         "final_message_truncated": view.message_cut or len(shown) < len(message),
     }
 
 
-def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str, Any]:
+def result_of(
+    run: "Run", product: Product, size: Mapping[str, int], message_sha256: str
+) -> dict[str, Any]:
     """The result as `result.json` holds it and `run.result` returns it."""
     record, view, redactor = run.fixed, run.view, run.journal.redactor
     message = redactor.mask_text(view.final_message)
@@ -316,9 +335,11 @@ def result_of(run: "Run", product: Product, size: Mapping[str, int]) -> dict[str
         "cost": view.cost,
         "final_message": shown,
         "final_message_truncated": view.message_cut or len(shown) < len(message),
+        "message_sha256": message_sha256,
         "changed_files": list(product.files),
         "changes": dict(product.totals),
         "commits": {"from": product.start, "to": product.commit},
+        "tree": product.tree,
         "artifacts": list(product.artifacts),
         "check": view.check,
         "permissions_decided": {"allowed": view.allowed, "denied": view.denied},

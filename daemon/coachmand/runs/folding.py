@@ -1,6 +1,7 @@
 """What each line of a journal means: the one place that reads meaning from them, into a view."""
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..journal import vocabulary as v
@@ -44,7 +45,7 @@ def _go_on(view: "View", event: Event) -> None:
     if view.state in ("stopping", "checking"):
         view.again = None
     elif view.state == "waiting" and view.reason in again.REASONS:
-        is_new, told = view.again is None, event["until"]["told"]
+        is_new, told = event.get("from") != "waiting", event["until"]["told"]
         view.again, view.considered = {**event["until"], "reason": view.reason}, view.turn
         # A run that lacked credentials meanwhile goes on waiting for the same.
         view.waits += is_new and bool(told)
@@ -134,7 +135,7 @@ def _prompted(view: "View", event: Event) -> None:
     view.queue = [queued for queued in view.queue if queued.number != number]
     view.message, view.message_id, view.message_open = [], None, False
     view.message_characters, view.message_from, view.message_cut = 0, 0, False
-    view.denied_before, view.spoke = view.denied, False
+    view.denied_before, view.spoke, view.used_tools = view.denied, False, False
 
 
 def _prompt_queued(view: "View", event: Event) -> None:
@@ -166,7 +167,12 @@ def _turn_interrupted(view: "View", event: Event) -> None:
 def _turn_recorded(view: "View", event: Event) -> None:
     view.turn_recorded = event["turn"]
     view.changes = event["changes"]
-    view.recorded = {**event["commits"], "warnings": event.get("warnings", [])}
+    tree = event.get("tree")
+    view.recorded = {**event["commits"], "warnings": event.get("warnings", []), "tree": tree}
+    if view.again is not None and view.used_tools and tree is not None:
+        left = f"{tree} {sha256(view.final_message.encode('utf-8', 'replace')).hexdigest()}"
+        view.times_same = again.times_same(view.left, left, view.times_same)
+        view.left = left
 
 
 def _check_started(view: "View", event: Event) -> None:
@@ -258,7 +264,7 @@ def _chunk(view: "View", event: Event) -> None:
 def _tool(view: "View", event: Event) -> None:
     view.message_open, view.spoke = False, True
     # It got on since the last limit; words alone may be the provider's refusal.
-    view.waits = 0
+    view.waits, view.used_tools = 0, True
     _follow_tool(view, event)
     if title := event.get("title") or event.get("name"):
         view.now = str(title)[:NOW_CHARACTERS]
@@ -308,7 +314,7 @@ def _ended(view: "View", event: Event) -> None:
     view.ended_ms = event["ts"]
     view.cost = event.get("cost")
     view.changes = event.get("changes")
-    view.commits = event.get("commits")
+    view.commits, view.tree = event.get("commits"), event.get("tree")
     view.now = None
 
 

@@ -313,7 +313,10 @@ class Turns:
         members = {"turn": told.turn, "changes": dict(product.totals)}
         commits = {"from": product.start, "to": product.commit}
         warned = {"warnings": list(product.warnings)} if product.warnings else {}
-        await self._run.record([Entry(v.TURN_RECORDED, {**members, "commits": commits, **warned})])
+        tree = {"tree": product.tree} if product.tree else {}
+        recorded = {**members, "commits": commits, **tree, **warned}
+        await self._run.record([Entry(v.TURN_RECORDED, recorded)])
+        await self._run.attempts.look_for_progress()
 
     async def settled(self) -> None:
         """Return once nothing reads the tree any more."""

@@ -5,6 +5,8 @@ from typing import Any
 
 from attrs import frozen
 
+from .again import MOST_SAME
+
 STDERR_CHARACTERS = 400
 # The deadlines that end a run, and how that reads.
 TIMES = {
@@ -161,6 +163,14 @@ RULES: tuple[Rule, ...] = (
             "failed",
             "output_limit",
             "the agent wrote more than its output limit; all that it wrote before is kept",
+        ),
+    ),
+    (
+        lambda f: f.ended_by == "no_progress",
+        _always(
+            "failed",
+            "no_progress",
+            f"{MOST_SAME} attempts in a row left the same tree and the same last message",
         ),
     ),
     (_other_session, _session_changed),

@@ -115,6 +115,10 @@ class View:
     credentials: dict[str, Any] | None = None
     tries: int = 0
     waits: int = 0
+    used_tools: bool = False
+    left: str | None = None
+    times_same: int = 0
+    tree: str | None = None
     resumes: str | None = None
     resumed_counters: dict[str, float] | None = None
     usage_before: dict[str, int] | None = None

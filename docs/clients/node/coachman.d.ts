@@ -780,6 +780,7 @@ export type EventRunEnded = {
   "outcome": string;
   "resets_at"?: number | null;
   "stop_reason": string | null;
+  "tree"?: string | null;
   "usage": Record<string, number> | null;
 };
 
@@ -957,6 +958,7 @@ export type EventTurnRecorded = {
   "type": "turn.recorded";
   "changes": Changes;
   "commits": Commits;
+  "tree"?: string;
   "warnings"?: Array<string>;
 };
 
@@ -1340,6 +1342,8 @@ export type RunPage = {
 
 /** How a run ended and what it left, in this `format` of the record.
  *
+ * `tree` is git's hash of the tree as the run left it, `message_sha256` the digest of the
+ * whole final message: what two runs have in both, the later one came no further.
  * A record of an earlier version may lack members. */
 export type RunResult = {
   "agent": string;
@@ -1367,6 +1371,7 @@ export type RunResult = {
   "final_path"?: string;
   "format"?: number;
   "handle": string;
+  "message_sha256"?: string;
   "model"?: string | null;
   "network"?: string;
   "outcome": string;
@@ -1385,6 +1390,7 @@ export type RunResult = {
   "stop_reason": string | null;
   "summary"?: RunSummary;
   "task": string;
+  "tree"?: string | null;
   "turns"?: number;
   "usage"?: Record<string, number> | null;
   "warnings"?: Array<string>;
