@@ -26,7 +26,7 @@ from coachman_adapters.conversation import (
 DEMO = ADAPTERS["demo"]
 GUEST = Path(sys.modules["coachman_adapters"].__file__ or "").parent / "guest"
 ALLOW, ALWAYS, DENY = choose("allow_once"), choose("allow_always"), choose("reject_once")
-START_LIMIT_S = 1.0
+END_LIMIT_S = 60.0
 
 
 class Demo:
@@ -201,7 +201,7 @@ def test_a_cancel_is_heard_at_any_time(demo: Demo, prompt: str, trigger: Trigger
 
     assert ended(ran.actions) == [TurnEnded("cancelled")]
     assert "never" not in text_of(ran.actions)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 55
     if (demo.work / "pid").exists() and (pid := (demo.work / "pid").read_text().strip()):
         assert not Path("/proc", pid).exists()
 
@@ -380,5 +380,5 @@ def raw(demo: Demo, lines: list[dict[str, Any]], until: int) -> list[dict[str, A
         while not frames or frames[-1].get("id") != until:
             frames.append(json.loads(process.stdout.readline()))
         process.stdin.close()
-        assert process.wait(START_LIMIT_S * 10) == 0
+        assert process.wait(END_LIMIT_S) == 0
     return frames

@@ -20,7 +20,7 @@ from daemon_process import DaemonProcess
 AGENT = sourcetree.ROOT / "tests/support/sdk_agent.mjs"
 # What the agent imports, and what that does.
 NEEDED = ("@agentclientprotocol/sdk", "zod")
-LIMIT_S = 60
+LIMIT_S = 180
 Obey = Callable[..., Drive]
 
 

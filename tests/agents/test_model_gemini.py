@@ -34,7 +34,7 @@ def server() -> Iterator[ModelServer]:
 def post(server: ModelServer, method: str, *contents: Any, tools: Any = TOOLS) -> tuple[int, str]:
     """A request whose contents are user texts or whole contents."""
     turns = [c if isinstance(c, dict) else said("user", text=c) for c in contents]
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         body = json.dumps({"contents": turns, "tools": tools})
         connection.request("POST", f"{BASE}:{method}", body)

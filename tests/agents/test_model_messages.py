@@ -42,7 +42,7 @@ def post(
 ) -> tuple[int, dict[str, str], str]:
     """Status, headers and text of a request whose messages are user texts or whole messages."""
     turns = [m if isinstance(m, dict) else {"role": "user", "content": m} for m in messages]
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         sent = json.dumps({"model": "claude-x", "messages": turns, "tools": TOOLS, **body})
         connection.request("POST", path, sent)

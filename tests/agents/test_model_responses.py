@@ -27,7 +27,7 @@ def server() -> Iterator[ModelServer]:
 def post(server: ModelServer, prompt: Any, **members: Any) -> tuple[http.client.HTTPMessage, str]:
     """Headers and text of the answer."""
     body = {"model": "m", "tools": TOOLS, "input": prompt, **members}
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request("POST", "/v1/responses", json.dumps(body))
         response = connection.getresponse()
@@ -139,7 +139,7 @@ def test_a_limit_tells_its_reset_where_it_has_one(
 
 def test_a_web_socket_is_not_offered(server: ModelServer) -> None:
     """426 tells a client that tries one to ask in the plain way, at once."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request("GET", "/v1/responses", headers={"upgrade": "websocket"})
         assert connection.getresponse().status == 426

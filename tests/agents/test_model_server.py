@@ -49,7 +49,7 @@ def server() -> Iterator[ModelServer]:
 
 
 def post(server: ModelServer, body: dict[str, Any]) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         connection.request("POST", "/v1/chat/completions", json.dumps(body))
         response = connection.getresponse()
@@ -154,7 +154,7 @@ def test_titles_are_answered_and_not_counted(server: ModelServer) -> None:
 def test_the_log_is_served(server: ModelServer) -> None:
     """Another process can read what was asked and reported."""
     ask(server, "SAY x", tools=[WRITE_TOOL])
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     connection.request("GET", "/requests")
     told = json.loads(connection.getresponse().read())
     connection.close()

@@ -64,7 +64,7 @@ def test_the_repositorys_credentials_do_not_cross(git_box: Box, repository: Path
         # The sandbox stands; the host's git now replaces the file by rename.
         subprocess.run(command, check=True)
         fifo.write("go\n")
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=90)
     assert (out, err) == ("", "")
 
 

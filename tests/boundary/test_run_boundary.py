@@ -1,12 +1,13 @@
 """From inside a real run: what its agent can reach, and what is left of it afterwards."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from daemon_process import DaemonProcess, git
+from sleepers import new_sleep, sleeping
 
 SECRET = "canary-0123456789abcdef"
 
@@ -87,25 +88,14 @@ def test_what_is_planted_in_the_home_leads_nowhere(guarded: DaemonProcess, repo:
     assert said.strip().endswith("agent\nend")
 
 
-def test_a_daemonized_child_is_gone_after_the_run(
-    guarded: DaemonProcess, repo: Path, eventually: Callable[..., object]
-) -> None:
+def test_a_daemonized_child_is_gone_after_the_run(guarded: DaemonProcess, repo: Path) -> None:
     """A child in its own session, double-forked, does not outlive the run."""
-    marker = "sleep 98765"
-    inside(guarded, repo, f"setsid sh -c '{marker} & ' >/dev/null 2>&1 & sleep 0.2; echo end")
+    seconds = new_sleep()
+    daemonized = f"setsid sh -c 'sleep {seconds} & ' >/dev/null 2>&1 &"
+    begun = "until grep -qsx sleep /proc/[0-9]*/comm; do :; done"
 
-    assert eventually(lambda: not _running(marker))
-
-
-def _running(command: str) -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().replace(b"\0", b" ").strip() == command.encode():
-                found.append(path.parent.name)
-        except OSError:
-            continue
-    return found
+    assert inside(guarded, repo, f"{daemonized} {begun}; echo end") == "end\n"
+    assert sleeping(seconds) == []
 
 
 def test_the_worktree_is_all_that_changed_on_the_host(guarded: DaemonProcess, repo: Path) -> None:

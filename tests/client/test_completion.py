@@ -21,7 +21,7 @@ from coachman.cli.candidates import candidates
 from coachman.cli.completion import SCRIPTS
 from coachman.cli.main import VERBS, _load
 
-SHELL_LIMIT_S = 30.0
+SHELL_LIMIT_S = 90.0
 OTHER = "zzzzz"
 ROWS = [
     summary(),

@@ -10,7 +10,7 @@ import sourcetree
 from daemon_process import DaemonProcess
 
 TEXT = (sourcetree.ROOT / "docs/python-client.md").read_text()
-LIMIT_S = 60
+LIMIT_S = 180
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ def test_a_prompt_that_is_dropped_is_not_waited_for(daemon: DaemonProcess, repo:
     waiting = daemon.spawn("prompt", "t1", "say two", "--wait", "--json", cwd=repo)
     at.until_event(daemon, run, lambda event: event["type"] == "prompt.queued")
     dropped = text(daemon, repo, "interrupt", "t1")
-    stdout, _ = waiting.communicate(timeout=30)
+    stdout, _ = waiting.communicate(timeout=90)
 
     assert "  dropped: prompt 2: say two\n" in dropped
     assert (waiting.returncode, json.loads(stdout)["dropped"]) == (130, True)

@@ -13,7 +13,7 @@ from coachman.paths import socket_path
 from daemon_process import DaemonProcess
 
 CLIENT = sourcetree.ROOT / "docs/clients/node"
-LIMIT_S = 60
+LIMIT_S = 180
 Tool = Callable[[str], str]
 
 FOLLOW = """

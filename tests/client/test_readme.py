@@ -8,7 +8,7 @@ from pathlib import Path
 import sourcetree
 from daemon_process import BIN, DaemonProcess
 
-LIMIT_S = 60
+LIMIT_S = 180
 
 
 def commands() -> str:

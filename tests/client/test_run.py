@@ -271,7 +271,7 @@ def test_sigint_without_a_terminal_cancels(state_dir: Path) -> None:
             text=True,
         )
         ready.set()
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=90)
 
     assert process.returncode == 130
     assert daemon.params("run.cancel") == [{"runs": [RUN]}]

@@ -17,7 +17,7 @@ from coachman.wire import ERROR_CODES, EXIT_OF_ERROR
 from daemon_process import DaemonProcess
 
 SCRIPT = sourcetree.ROOT / "client/sh/coachman.sh"
-LIMIT_S = 60
+LIMIT_S = 180
 HOSTILE = "\x1b[2J\u202etxt.exe\u009b\r\n\tend \U000e0041 caf\u00e9"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -15,7 +15,7 @@ import pytest
 from client_daemon import RUN, FakeDaemon, FaultError, Peer, command, environment, numbered
 from client_samples import AGENTS, permission, result, started
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 QUESTION = {k: permission()[k] for k in ("request", "question", "tool", "options")}
 ASKED = numbered({"type": "permission.requested", **QUESTION})[0]
 

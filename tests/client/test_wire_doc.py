@@ -11,7 +11,7 @@ from coachman.wire import ERROR_CODES
 from daemon_process import DaemonProcess
 
 DOCUMENT = (sourcetree.ROOT / "docs/clients/wire.md").read_text()
-LIMIT_S = 60
+LIMIT_S = 180
 
 
 def test_the_client_of_the_document_outlives_the_daemon(

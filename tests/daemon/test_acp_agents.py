@@ -10,12 +10,12 @@ import pytest
 from agents_model import ModelServer
 from agents_parts import PARTS, Part
 from daemon_process import DaemonProcess, git
+from sleepers import new_sleep, sleeping
 
 pytestmark = pytest.mark.real_agent
 
 NAMES = ("claude-agent-acp", "codex-acp", "gemini", "qwen")
 SECRET = "sk-canary-0123456789abcdef"
-TOOL = "#!/bin/sh\n: >begun\nexec sleep 86399.4711\n"
 every_agent = pytest.mark.parametrize("name", NAMES)
 User = Callable[[str], tuple[DaemonProcess, Part]]
 
@@ -130,35 +130,21 @@ def test_a_cancel_in_the_middle_of_a_tool_leaves_no_process(
 ) -> None:
     """The run ends as cancelled, and what the agent had started is gone with it."""
     daemon, part = user(name)
-    (repo / "linger.sh").write_text(TOOL)
+    seconds = new_sleep()
+    (repo / "linger.sh").write_text(f"#!/bin/sh\nexec sleep {seconds}\n")
     git(repo, "add", ".")
     git(repo, "commit", "-q", "-m", "tool")
-    started = daemon.cli(
-        "run", "-d", "--json", "-a", part.adapter, "-t", "t1",
+    daemon.cli(
+        "run", "-d", "-a", part.adapter, "-t", "t1",
         *(("-m", part.model) if part.model else ()), "RUN sh linger.sh", cwd=repo,
     )  # fmt: skip
-    tree = Path(json.loads(started.stdout)["worktree"])
-    eventually((tree / "begun").exists, 60)
-    lingering = processes("86399.4711")
+    eventually(lambda: sleeping(seconds), 180)
     daemon.cli("cancel", "t1", cwd=repo)
     daemon.cli("wait", "t1", cwd=repo)
     result = result_of(daemon, repo)
 
-    assert lingering
     assert result["outcome"] == "cancelled", result
-    assert eventually(lambda: not processes("86399.4711"))
-
-
-def processes(word: str) -> list[str]:
-    """The processes of this machine, sandboxes included, that have ``word`` as an argument."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        found += [path.parent.name] if word.encode() in words else []
-    return found
+    assert sleeping(seconds) == []
 
 
 def test_the_users_settings_lie_over_coachmans(user: User, repo: Path, model: ModelServer) -> None:

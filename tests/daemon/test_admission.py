@@ -106,7 +106,7 @@ def test_a_full_daemon_says_so_with_its_numbers(small: DaemonProcess, repo: Path
         with small.client() as client:
             full = live.refused(client.run.start, "say x", dir=str(repo), agent="demo")
             client.run.cancel([first, *queued])
-            client.run.wait([first, *queued], timeout_s=30)
+            client.run.wait([first, *queued], timeout_s=180)
 
         place = {"source": "local", "limit": 1, "active": 1}
         assert (refused.name, refused.detail) == ("Busy", {**place, "queued": 0})
@@ -126,7 +126,7 @@ def test_a_restart_keeps_the_queues_order(small: DaemonProcess, repo: Path) -> N
         small.restart()
         with small.client() as client:
             client.run.cancel([first])
-            client.run.wait([plain, urgent], timeout_s=60)
+            client.run.wait([plain, urgent], timeout_s=180)
         began = [live.of_type(small, run, "run.started")[0]["ts"] for run in (urgent, plain)]
 
         assert began == sorted(began)

@@ -1,7 +1,6 @@
 """A real Claude Code, in its worktree and sandbox, against the scripted model server."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import recovery_state as at
 from agents_model import ModelServer
 from daemon_process import DaemonProcess, git
+from sleepers import new_sleep, sleeping
 
 pytestmark = pytest.mark.real_agent
 
@@ -97,22 +97,15 @@ def test_a_cancelled_tool_leaves_no_process(
     claude: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:
     """Cancelled in the middle of a command, the run tells its usage and nothing of it lives on."""
-    script = "sleep 31.4159 & wait"
-    run = at.start(claude, repo, f"RUN {script}", **AGENT)
-    eventually(lambda: "31.4159" in _processes("sleep"), 30)
+    seconds = new_sleep()
+    run = at.start(claude, repo, f"RUN sleep {seconds} & wait", **AGENT)
+    eventually(lambda: sleeping(seconds), 180)
     claude.cli("cancel", "t1", cwd=repo)
     result = at.result(claude, run)
 
     assert (result["outcome"], result["exit"]["signal"]) == ("cancelled", None)
     assert result["usage"]["input"] == 910
-    assert "31.4159" not in _processes("sleep")
-
-
-def _processes(name: str) -> str:
-    """The command lines of all processes with this name."""
-    return subprocess.run(
-        ["pgrep", "-ax", name], capture_output=True, text=True, check=False
-    ).stdout
+    assert sleeping(seconds) == []
 
 
 def test_three_turns_over_a_resume_cost_what_they_cost(
@@ -197,7 +190,7 @@ def test_a_killed_daemon_finds_claude_again_in_the_middle_of_a_tool(
     with claude.client() as client:
         evidence = Path(client.run.get(run)["evidence_dir"])
     claude.restart()
-    eventually(lambda: _go(evidence), 10)
+    eventually(lambda: _go(evidence), 180)
     result = at.result(claude, run)
 
     assert (result["outcome"], result["final_message"]) == ("succeeded", "on")

@@ -1,7 +1,6 @@
 """A real codex, in its worktree and sandbox, against the scripted model server."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 import recovery_state as at
 from agents_model import ModelServer
 from daemon_process import DaemonProcess, git
+from sleepers import new_sleep, sleeping
 
 pytestmark = pytest.mark.real_agent
 
@@ -95,21 +95,15 @@ def test_a_cancelled_run_leaves_no_process(
     codex: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:
     """exec has no form for it: it is signalled at once, and its tool goes with it."""
-    run = at.start(codex, repo, "RUN sleep 31.2718 & sleep 31.2718; wait", **AGENT)
-    eventually(lambda: "31.2718" in _processes("sleep"), 30)
+    seconds = new_sleep()
+    run = at.start(codex, repo, f"RUN sleep {seconds} & sleep {seconds}; wait", **AGENT)
+    eventually(lambda: sleeping(seconds), 180)
     codex.cli("cancel", "t1", cwd=repo)
     result = at.result(codex, run)
 
     # codex would have gone on after ten seconds, and have said that it was done.
     assert (result["outcome"], result["final_message"]) == ("cancelled", "")
-    assert "31.2718" not in _processes("sleep")
-
-
-def _processes(name: str) -> str:
-    """The command lines of all processes with this name."""
-    return subprocess.run(
-        ["pgrep", "-ax", name], capture_output=True, text=True, check=False
-    ).stdout
+    assert sleeping(seconds) == []
 
 
 def test_what_is_always_allowed_is_asked_once(codex: DaemonProcess, repo: Path) -> None:

@@ -17,7 +17,7 @@ from hostile_stage import KEY, Recorder, Stage, staged
 SPEAKING = ("acp", "claude", "exec", "server", "pi")
 ASKING = ("acp", "claude", "server", "pi")
 PLACES = 16
-RESULT_LIMIT_S = 100.0
+RESULT_LIMIT_S = 240.0
 SAID = ("succeeded", "end_turn")
 FAILED = ("failed", "error")
 STARS = "*" * len(KEY)

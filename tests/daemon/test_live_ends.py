@@ -16,7 +16,7 @@ def test_a_parked_run_is_closed_at_once(
     live.until_parked(daemon, run)
     with daemon.client() as client:
         [first] = client.run.close([run])["runs"]
-        result = at.result(daemon, run, timeout_s=5)
+        result = at.result(daemon, run, timeout_s=30)
         [again] = client.run.close([run])["runs"]
 
     assert (first["state"], first["already"]) == ("parked", False)
@@ -133,7 +133,7 @@ def test_an_agent_that_leaves_within_a_turn_fails_the_run(
 
 def test_the_wall_ends_a_parked_run_as_well(daemon: DaemonProcess, repo: Path) -> None:
     """It covers everything, and nothing extends it."""
-    run = live.keep(daemon, repo, timeouts={"wall_s": 2})
+    run = live.keep(daemon, repo, timeouts={"wall_s": 5})
     live.until_parked(daemon, run)
     result = at.result(daemon, run)
 
@@ -150,7 +150,7 @@ def test_a_cancel_ends_a_parked_run_and_one_within_a_turn(
     live.until_said(daemon, at_work, "in")
     with daemon.client() as client:
         client.run.cancel([parked, at_work])
-    results = [at.result(daemon, run, timeout_s=4) for run in (parked, at_work)]
+    results = [at.result(daemon, run, timeout_s=30) for run in (parked, at_work)]
 
     assert [result["outcome"] for result in results] == ["cancelled", "cancelled"]
     assert live.turns(daemon, at_work) == [(1, 1, "cancelled")]

@@ -10,8 +10,6 @@ import recovery_state as at
 from coachmand.runs.turns import MAX_QUEUED
 from daemon_process import DaemonProcess
 
-LIMIT_S = 5.0
-
 
 @pytest.mark.parametrize(
     ("prompt", "said"),

@@ -79,9 +79,9 @@ def test_opencode_asks_and_is_answered_from_elsewhere(
     run = opencode.spawn(
         "run", "-a", "opencode", "-t", "t1", "--permissions", "ask", "WRITE made.txt text", cwd=repo
     )
-    eventually(lambda: "made.txt" in opencode.cli("permissions", cwd=repo).stdout, 60)
+    eventually(lambda: "made.txt" in opencode.cli("permissions", cwd=repo).stdout, 180)
     answered = opencode.cli("answer", "t1", choice, cwd=repo)
-    run.communicate(timeout=60)
+    run.communicate(timeout=180)
     result = json.loads(opencode.cli("result", "t1", "--json", cwd=repo).stdout)
 
     assert answered.returncode == 0, answered.stderr
@@ -129,9 +129,9 @@ def test_a_lent_key_is_masked_by_a_daemon_that_was_never_told_it(
         cwd=repo, env={"OPENAI_API_KEY": SECRET},
     )  # fmt: skip
     evidence = Path(json.loads(started.stdout)["evidence_dir"])
-    eventually(lambda: "agent.message_chunk" in (evidence / "events.ndjson").read_text(), 60)
+    eventually(lambda: "agent.message_chunk" in (evidence / "events.ndjson").read_text(), 180)
     opencode.kill()
-    eventually(lambda: b"end_turn" in b"".join(_raw(evidence, "stdout.*")), 60)
+    eventually(lambda: b"end_turn" in b"".join(_raw(evidence, "stdout.*")), 180)
     opencode.start()
     waited = opencode.cli("wait", "t1", cwd=repo)
 
@@ -175,7 +175,7 @@ def test_a_killed_daemon_finds_opencode_again_with_its_question(
         "WRITE made.txt text", cwd=repo,
     )  # fmt: skip
     run = json.loads(started.stdout)["run"]
-    eventually(lambda: "made.txt" in opencode.cli("permissions", cwd=repo).stdout, 60)
+    eventually(lambda: "made.txt" in opencode.cli("permissions", cwd=repo).stdout, 180)
     opencode.restart()
     listed = opencode.cli("permissions", cwd=repo)
     answered = opencode.cli("answer", "t1", "allow", cwd=repo)

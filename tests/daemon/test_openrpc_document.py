@@ -101,13 +101,13 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
     started = call("run.start", agent="demo", dir=str(repo), prompt=PROMPT, permissions="ask")
     run = started["run"]
     call("event.unsubscribe", subscription=call("event.subscribe", run=run)["subscription"])
-    assert call("run.wait", runs=[run], until="attention", timeout_s=60)["met"] == "attention"
+    assert call("run.wait", runs=[run], until="attention", timeout_s=180)["met"] == "attention"
     assert call("run.list")["runs"][0]["attention"]
     call("run.get", run=run)
     asked = call("permission.list")["permissions"][0]
     call("permission.answer", request=asked["request"], kind="allow_once")
     call("permission.list", run=run, pending=False)
-    assert call("run.wait", runs=[run], timeout_s=60)["met"] == "ended"
+    assert call("run.wait", runs=[run], timeout_s=180)["met"] == "ended"
     assert call("run.result", run=run)["outcome"] == "succeeded"
     for method in ("run.get", "run.diff", "run.log", "event.read"):
         call(method, run=run)
@@ -118,7 +118,7 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
     call("lease.release", run=kept)
     call("run.interrupt", run=kept, prompt="say enough")
     call("run.close", runs=[kept])
-    call("run.wait", runs=[kept], timeout_s=60)
+    call("run.wait", runs=[kept], timeout_s=180)
     call("run.resume", run=kept, prompt="say again")
     call("run.list", all=True)
     call("task.list")
@@ -155,11 +155,11 @@ def test_events_are_what_the_document_says(daemon: DaemonProcess, repo: Path) ->
         denied = client.run.start(PROMPT, agent="demo", dir=str(repo), permissions="deny")["run"]
         shell = client.run.start("", agent="command", dir=str(repo), argv=["ls", "/"])["run"]
         asks = client.run.start(PROMPT, agent="demo", dir=str(repo), permissions="ask")["run"]
-        client.run.wait([asks], until="attention", timeout_s=60)
+        client.run.wait([asks], until="attention", timeout_s=180)
         daemon.restart()
         client.run.cancel([asks])
         runs = [well, denied, shell, asks]
-        assert client.run.wait(runs, timeout_s=60)["met"] == "ended"
+        assert client.run.wait(runs, timeout_s=180)["met"] == "ended"
     lines = [line for run in runs for line in daemon.events(run)]
     types = {line["type"] for line in lines}
 
@@ -178,7 +178,7 @@ def test_events_of_a_kept_run_are_what_the_document_says(daemon: DaemonProcess, 
         client.call("run.interrupt", {"run": run, "prompt": "say now"})
         client.call("run.close", {"runs": [run]})
         late = client.call("run.start", {**kept, "prompt": "say a", "timeouts": {"parked_s": 0.2}})
-        assert client.run.wait([run, late["run"]], timeout_s=60)["met"] == "ended"
+        assert client.run.wait([run, late["run"]], timeout_s=180)["met"] == "ended"
     lines = [line for name in (run, late["run"]) for line in daemon.events(name)]
 
     assert [found for line in lines if (found := faults_of_event(line))] == []

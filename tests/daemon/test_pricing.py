@@ -326,7 +326,7 @@ def test_a_runs_cost_is_in_its_result_its_end_and_the_list(
     with daemon.client() as client:
         paid = client.run.start("usage 1200 80\nsay hi", dir=str(repo), agent="demo")["run"]
         free = client.run.start("", dir=str(repo), agent="command", argv=["/bin/echo", "hi"])["run"]
-        client.run.wait([paid, free], timeout_s=60)
+        client.run.wait([paid, free], timeout_s=180)
         results = {run: client.run.result(run)["cost"] for run in (paid, free)}
         rows = {row["run"]: row["cost_usd"] for row in client.run.list()["runs"]}
     ended = {run: daemon.events(run)[-1] for run in (paid, free)}
@@ -375,7 +375,7 @@ def test_a_calculated_cost_is_told_like_a_reported_one(
         with daemon.client() as client:
             prompt = "usage 1000000 100000\nsay hi"
             run = client.run.start(prompt, dir=str(repo), agent="demo", model="gpt-5")["run"]
-            client.run.wait([run], timeout_s=60)
+            client.run.wait([run], timeout_s=180)
             cost = client.run.result(run)["cost"]
             [row] = client.run.list()["runs"]
         ended = daemon.events(run)[-1]

@@ -58,7 +58,7 @@ def test_a_limit_is_waited_for_in_the_same_session(
         request = at.until_asked(daemon, run)
         with daemon.client() as client:
             client.permission.answer(request, run=run, kind="allow")
-    result = at.result(daemon, run, timeout_s=90)
+    result = at.result(daemon, run, timeout_s=180)
     limits = live.of_type(daemon, run, "limit.reached")
     named = {e["session"] for e in live.of_type(daemon, run, "agent.session")}
 
@@ -91,7 +91,7 @@ def test_a_budget_ends_a_long_run(
     run = at.start(daemon, repo, prompt, agent=agent, **budget, **members)
     if members:
         with daemon.client() as client:
-            while client.run.wait([run], until="attention", timeout_s=30)["met"] == "attention":
+            while client.run.wait([run], until="attention", timeout_s=180)["met"] == "attention":
                 [asked] = client.permission.list(run, pending=True)["permissions"]
                 client.permission.answer(asked["request"], run=run, kind="allow")
     result = at.result(daemon, run)

@@ -29,7 +29,7 @@ from repos_fixtures import (
 )
 
 REF = "refs/coachman/run/261129-220417-k7q3x"
-SWAP_S = 3.0
+SNAPSHOTS = 15
 
 
 @frozen
@@ -413,11 +413,10 @@ async def test_a_tree_that_was_replaced_is_refused(bench: Bench) -> None:
 
 
 SWAP = """
-import os, sys, time
+import os, select, sys
 os.chdir(sys.argv[1])
-ends = time.monotonic() + float(sys.argv[3])
 print("swapping", flush=True)
-while time.monotonic() < ends:
+while not select.select([0], [], [], 0)[0]:
     os.rename("real", "aside"); os.symlink(sys.argv[2], "real")
     os.unlink("real"); os.rename("aside", "real")
 """
@@ -437,18 +436,21 @@ async def test_a_folder_swapped_for_a_link_lets_nothing_in(bench: Bench, tmp_pat
 
 async def _contents_while_swapping(bench: Bench, target: str) -> set[bytes]:
     """Every content that snapshots found below or at the swapped name."""
-    words = [sys.executable, "-c", SWAP, str(bench.tree), target, str(SWAP_S / 2)]
+    words = [sys.executable, "-c", SWAP, str(bench.tree), target]
     seen: set[bytes] = set()
-    rounds = 0
-    swapping = await trio.lowlevel.open_process(words, stdout=subprocess.PIPE)
+    swapping = await trio.lowlevel.open_process(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert swapping.stdin
     assert swapping.stdout
     await swapping.stdout.receive_some()
-    while swapping.poll() is None:
+    for _ in range(SNAPSHOTS):
         made = await bench.snapshot(ref=None)
-        rounds += 1
         for name, (_, content) in bench.files(made).items():
             if name.split("/")[0] in ("real", "aside"):
                 seen.add(content)
+    assert swapping.poll() is None
+    await swapping.stdin.aclose()
     await swapping.stdout.aclose()
-    assert rounds > 3
+    assert await swapping.wait() == 0
     return seen

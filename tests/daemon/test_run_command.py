@@ -25,7 +25,7 @@ def run_all(daemon: DaemonProcess, repo: Path, scripts: list[str], **options: An
             )["run"]
             for script in scripts
         ]
-        waited = client.run.wait(runs, timeout_s=60)
+        waited = client.run.wait(runs, timeout_s=180)
         assert waited["met"] == "ended", waited
         return [client.run.result(run) for run in runs]
 
@@ -88,7 +88,7 @@ def test_a_configured_executable_is_the_one_that_runs(
         with daemon.client() as client:
             [row] = client.call("agent.list", {"agent": "mine"})["agents"]
             run = client.run.start("hello", dir=str(repo), agent="mine")["run"]
-            client.run.wait([run], timeout_s=30)
+            client.run.wait([run], timeout_s=180)
             result = client.run.result(run)
     finally:
         daemon.tidy()

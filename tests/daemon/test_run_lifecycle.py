@@ -21,7 +21,7 @@ def test_a_run_works_in_its_own_worktree_and_its_result_says_what_it_did(
     """A bounded run ends succeeded, its work in the task's worktree, a ref and the diff."""
     run = start(daemon, repo, "say hello\nwrite new.txt some text\nsay done", task="t1")
     with daemon.client() as client:
-        waited = client.run.wait([run], timeout_s=30)
+        waited = client.run.wait([run], timeout_s=180)
         result = client.run.result(run)
         diff = client.run.diff("t1", dir=str(repo))
 
@@ -58,14 +58,14 @@ def test_a_question_is_answered_once_from_another_connection(
     """With ask the run waits; the first answer counts, a second is told who was first."""
     run = start(daemon, repo, "write x.txt text\nsay done", permissions="ask", task="t1")
     with daemon.client() as client, daemon.client() as other:
-        waited = client.run.wait([run], until="attention", timeout_s=30)
+        waited = client.run.wait([run], until="attention", timeout_s=180)
         asked = waited["runs"][0]["attention"]
         assert waited["met"] == "attention"
         assert client.run.get(run)["state"] == "waiting"
         other.permission.answer(asked["request"], kind=kind)
         with pytest.raises(coachman.CoachmanError) as refused:
             client.permission.answer(asked["request"], run=run, kind=kind)
-        client.run.wait([run], timeout_s=30)
+        client.run.wait([run], timeout_s=180)
         changed = client.run.result(run)["changed_files"]
         [settled] = client.call("permission.list", {"run": run, "pending": False})["permissions"]
 
@@ -83,7 +83,7 @@ def test_a_question_that_nobody_answers_is_denied_at_its_deadline(
         daemon, repo, "write x.txt text\nsay done", permissions="ask", timeouts={"permission_s": 1}
     )
     with daemon.client() as client:
-        client.run.wait([run], timeout_s=30)
+        client.run.wait([run], timeout_s=180)
         result = client.run.result(run)
     resolved = next(e for e in daemon.events(run) if e["type"] == "permission.resolved")
 
@@ -101,7 +101,7 @@ def test_a_cancelled_run_ends_with_its_processes(
     with daemon.client() as client, client.events(run) as stream:
         next(event for event in stream if event["type"] == "permission.resolved")
         first = client.run.cancel([run])["runs"][0]
-        waited = client.run.wait([run], timeout_s=30)
+        waited = client.run.wait([run], timeout_s=180)
         again = client.run.cancel([run])["runs"][0]
 
     assert (first["already"], again["already"]) == (False, True)
@@ -113,7 +113,7 @@ def test_the_wall_deadline_ends_a_run(daemon: DaemonProcess, repo: Path) -> None
     """A run past its wall time ends timed_out and the deadline is on record."""
     run = start(daemon, repo, "sleep 300", timeouts={"wall_s": 1})
     with daemon.client() as client:
-        waited = client.run.wait([run], timeout_s=30)["runs"][0]
+        waited = client.run.wait([run], timeout_s=180)["runs"][0]
 
     assert (waited["outcome"], waited["stop_reason"]) == ("timed_out", "wall")
     assert waited["exit_code"] == 124

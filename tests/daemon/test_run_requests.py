@@ -112,7 +112,7 @@ def test_every_run_is_on_some_page(daemon: DaemonProcess, repo: Path) -> None:
     """Pages of two, over living and ended runs, together hold each run once."""
     with daemon.client() as client:
         ended = [client.run.start(f"say {n}", dir=str(repo), agent="demo")["run"] for n in range(4)]
-        client.run.wait(ended, timeout_s=30)
+        client.run.wait(ended, timeout_s=180)
         living = [
             client.run.start("sleep 60", dir=str(repo), agent="demo", task=f"t{n}")["run"]
             for n in range(4)
@@ -170,7 +170,7 @@ def test_a_run_whose_files_are_gone_is_never_a_success(
     """Somebody deletes a finished run's result: wait says lost, with its exit code."""
     with daemon.client() as client:
         run = client.run.start("say hi", dir=str(repo), agent="demo")["run"]
-        client.run.wait([run], timeout_s=30)
+        client.run.wait([run], timeout_s=180)
         (daemon.state / "runs" / run / "result.json").unlink()
         [row] = client.run.wait([run], timeout_s=5)["runs"]
 

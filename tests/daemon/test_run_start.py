@@ -71,9 +71,9 @@ def test_a_task_goes_on_where_the_last_run_left_it(daemon: DaemonProcess, repo: 
     """A second run sees the first one's work, and its own diff holds only its own."""
     with daemon.client() as client:
         first = start(client, repo, "write one.txt 1", task="t1")["run"]
-        client.run.wait([first], timeout_s=30)
+        client.run.wait([first], timeout_s=180)
         second = start(client, repo, "write two.txt 2\nrun cat one.txt", task="t1")
-        client.run.wait([second["run"]], timeout_s=30)
+        client.run.wait([second["run"]], timeout_s=180)
         own = client.run.diff(second["run"])["patch"]
         both = client.call("run.diff", {"task": "t1", "dir": str(repo)})["patch"]
 
@@ -129,7 +129,7 @@ def test_a_dry_run_decides_everything_and_does_nothing(daemon: DaemonProcess, re
     with daemon.client() as client:
         answer = start(client, repo, task="t1", dry_run=True)
         real = start(client, repo, task="t1")
-        client.run.wait([real["run"]], timeout_s=30)
+        client.run.wait([real["run"]], timeout_s=180)
 
     assert answer["dry_run"]
     started = next(e for e in daemon.events(real["run"]) if e["type"] == "run.started")
@@ -143,7 +143,7 @@ def test_uncommitted_changes_are_counted_and_left_out(daemon: DaemonProcess, rep
     (repo / "new.txt").write_text("new\n")
     with daemon.client() as client:
         answer = start(client, repo, "run cat a.txt")
-        client.run.wait([answer["run"]], timeout_s=30)
+        client.run.wait([answer["run"]], timeout_s=180)
 
     assert answer["uncommitted_left_out"] == 2
     assert any("2 uncommitted changes" in warning for warning in answer["warnings"])
@@ -154,7 +154,7 @@ def test_the_agent_starts_in_the_callers_subfolder(daemon: DaemonProcess, repo: 
     """Started from a subfolder of the repository, the agent works in the same one."""
     with daemon.client() as client:
         run = start(client, repo / "sub", "write here.txt x")["run"]
-        client.run.wait([run], timeout_s=30)
+        client.run.wait([run], timeout_s=180)
         changed = client.run.result(run)["changed_files"]
 
     assert [change["path"] for change in changed] == ["sub/here.txt"]
@@ -166,7 +166,7 @@ def test_references_are_handles_prefixes_tasks_and_the_newest(
     """A run is found by id, handle, unique prefix, its task, and @; others get near names."""
     with daemon.client() as client:
         run = start(client, repo, task="parser")["run"]
-        client.run.wait([run], timeout_s=30)
+        client.run.wait([run], timeout_s=180)
         found = [
             client.run.get(name, dir=str(repo))["run"]
             for name in (run, run[-5:], run[-5:-1], "parser", "@")
@@ -192,7 +192,7 @@ def test_runs_beyond_the_capacity_queue_and_no_wait_refuses(state_dir: Path) -> 
             busy = refusal(client, repo, task="t3", no_wait=True)
             state = client.run.get(second)["state"]
             client.run.cancel([first])
-            waited = client.run.wait([second], timeout_s=30)["runs"][0]
+            waited = client.run.wait([second], timeout_s=180)["runs"][0]
     finally:
         daemon.tidy()
 
@@ -207,7 +207,7 @@ def test_the_repository_is_only_ever_added_to(daemon: DaemonProcess, repo: Path)
     before = {path: path.read_bytes() for path in _own_files(repo)}
     with daemon.client() as client:
         run = start(client, repo, "write a.txt other\nrun git status", task="t1")["run"]
-        client.run.wait([run], timeout_s=30)
+        client.run.wait([run], timeout_s=180)
 
     assert {path: path.read_bytes() for path in _own_files(repo)} == before
     assert git(repo, "for-each-ref", "--format=%(refname)").split() == [

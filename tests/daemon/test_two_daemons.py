@@ -55,7 +55,7 @@ def test_a_daemon_that_was_taken_over_from_writes_nothing_more(
     with client_of(successor) as client:
         client.permission.answer(request, run=asking, kind="allow")
         client.run.close([kept])
-        client.run.wait([asking, kept], timeout_s=30)
+        client.run.wait([asking, kept], timeout_s=180)
         results = [client.run.result(run) for run in (asking, kept)]
         runs = client.run.list(all=True)["runs"]
 

@@ -26,7 +26,7 @@ from coachman_adapters.conversation import (
 )
 
 READ_BYTES = 65536
-TOTAL_LIMIT_S = 60.0
+TOTAL_LIMIT_S = 180.0
 STDERR_TAIL_BYTES = 4096
 
 Decide = Callable[[Ask], Step]

@@ -15,7 +15,7 @@ from coachman import Client, connect
 from coachman.wire import ERROR_CODES
 
 ROOT = Path(__file__).parents[2]
-COMMAND_TIMEOUT_S = 30.0
+COMMAND_TIMEOUT_S = 90.0
 RUN = "261129-220417-k7q3x"
 HANDLE = "k7q3x"
 

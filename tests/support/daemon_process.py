@@ -15,9 +15,9 @@ import coachman
 from coachmand.keeper.system import start_ticks
 from coachmand.runs.keepers import keeper_alive
 
-READY_LIMIT_S = 20.0
-STOP_LIMIT_S = 10.0
-COMMAND_LIMIT_S = 90.0
+READY_LIMIT_S = 60.0
+STOP_LIMIT_S = 30.0
+COMMAND_LIMIT_S = 180.0
 BIN = Path(sys.executable).parent
 GIT_ENVIRONMENT = {
     "GIT_AUTHOR_NAME": "Tester",

@@ -16,7 +16,7 @@ from coachmand import failpoints
 from daemon_process import DaemonProcess
 from recovery_storm import processes_of
 
-ENDS_WITHIN_S = 40.0
+ENDS_WITHIN_S = 120.0
 PROMPT = "ask one\nsay end"
 STATES = ("ok", "full", "degraded")
 COUNTED = frozenset({"succeeded", "lost", "failed", "empty"})

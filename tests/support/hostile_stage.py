@@ -99,7 +99,7 @@ class Stage:
         with self.daemon.client() as client:
             return client.run.start(mode, dir=str(self.repo), **given)["run"]  # type: ignore[no-any-return]
 
-    def result(self, run: str, timeout_s: float = 60) -> dict[str, Any]:
+    def result(self, run: str, timeout_s: float = 180) -> dict[str, Any]:
         """The run's result, waited for."""
         with self.daemon.client() as client:
             waited = client.run.wait([run], timeout_s=timeout_s)

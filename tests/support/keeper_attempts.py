@@ -15,7 +15,7 @@ import trio
 from coachmand.keeper.system import boot_id
 from coachmand.runs.link import KeeperLink, keeper_alive, launch, read_exit, read_state
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 POLL_S = 0.01
 ROOT_READ_ONLY = ("--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
 

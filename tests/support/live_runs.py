@@ -8,7 +8,7 @@ import recovery_state as at
 from daemon_process import DaemonProcess
 
 Event = dict[str, Any]
-WAIT_S = 30
+WAIT_S = 120
 
 
 def keep(daemon: DaemonProcess, repo: Path, prompt: str = "say one", **options: Any) -> str:

@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,16 @@ from agents_model import CACHED_TOKENS, ModelServer
 from agents_parts import Part
 from coachmand.runs.keepers import keeper_alive
 from daemon_process import DaemonProcess, git, make_repository
+from sleepers import sleeping
 
 WORKSPACE = "/workspace"
-LIMIT_S = 60.0
-SOON_S = 10.0
+LIMIT_S = 180.0
+SOON_S = 30.0
 POLL_S = 0.02
-# Tools of the scenarios: one says a word, one goes on for a day, one until it is told to stop.
+# Tools of the scenarios: one says a word, one goes on for so many seconds, one until it is told.
 NOTE = "#!/bin/sh\necho it ran\n"
-LINGER = "#!/bin/sh\nexec sleep 86399.$1\n"
+LINGER = "#!/bin/sh\nexec sleep $1\n"
 AWAIT = "#!/bin/sh\n: >begun\nuntil [ -e go ]; do sleep 0.05; done\necho went on >went.txt\n"
-_tokens = count(os.getpid() * 1000)
 
 Event = dict[str, Any]
 
@@ -37,19 +36,6 @@ def eventually(condition: Callable[[], Any], what: str, within_s: float = LIMIT_
         assert time.monotonic() < ends, f"{what}: not within {within_s:.0f} s"
         time.sleep(POLL_S)
     return value
-
-
-def lingering(token: str) -> list[int]:
-    """The pids of ``linger.sh TOKEN`` on this machine, inside of sandboxes included."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if f"86399.{token}".encode() in words:
-            found.append(int(path.parent.name))
-    return found
 
 
 class Stage:
@@ -184,12 +170,12 @@ class Play:
         self.stage.client.permission.answer(asked["request"], run=self.run, kind=kind)
         return dict(asked)
 
-    def tool_runs(self, turn: int, token: str) -> None:
+    def tool_runs(self, turn: int, seconds: str) -> None:
         """Return once ``linger.sh`` of this turn runs, whatever is asked before."""
 
         def runs() -> bool:
             self._allow(self._questions(turn))
-            return bool(lingering(token))
+            return bool(sleeping(seconds))
 
         eventually(runs, f"{self} runs its tool")
 
@@ -298,8 +284,3 @@ def totals(requests: list[dict[str, Any]], titles: bool = False) -> dict[str, in
         "cached_input": cached,
         "output": sum(output for _, output in counted),
     }
-
-
-def new_token() -> str:
-    """A number that no other process of this machine has on its command line."""
-    return str(next(_tokens))

@@ -20,7 +20,7 @@ def start(daemon: DaemonProcess, repo: Path, prompt: str, **options: Any) -> str
         return client.run.start(prompt, dir=str(repo), **{"agent": "demo", **options})["run"]
 
 
-def result(daemon: DaemonProcess, run: str, timeout_s: float = 60) -> dict[str, Any]:
+def result(daemon: DaemonProcess, run: str, timeout_s: float = 180) -> dict[str, Any]:
     """The run's result, waited for."""
     with daemon.client() as client:
         waited = client.run.wait([run], timeout_s=timeout_s)
@@ -37,7 +37,7 @@ def until_event(daemon: DaemonProcess, run: str, matches: Callable[[Event], bool
 def until_asked(daemon: DaemonProcess, run: str) -> str:
     """The id of the question that the run comes to wait for."""
     with daemon.client() as client:
-        waited = client.run.wait([run], until="attention", timeout_s=30)
+        waited = client.run.wait([run], until="attention", timeout_s=120)
         assert waited["met"] == "attention", waited
         return waited["runs"][0]["attention"]["request"]
 
@@ -136,7 +136,7 @@ def sleep_until(epoch_s: float) -> None:
     time.sleep(max(0.0, epoch_s - time.time()))
 
 
-def until(holds: Callable[[], bool], limit_s: float = 20) -> None:
+def until(holds: Callable[[], bool], limit_s: float = 60) -> None:
     """Wait until something outside of the daemon is so."""
     ends = time.monotonic() + limit_s
     while not holds():

@@ -16,7 +16,7 @@ from coachmand.rpc.listener import Listener
 from coachmand.rpc.peer import Peer
 from coachmand.rpc.registry import Registry
 
-CLIENT_TIMEOUT_S = 20.0
+CLIENT_TIMEOUT_S = 60.0
 
 
 @define

@@ -13,7 +13,7 @@ import pytest
 
 MANAGER = "/usr/lib/systemd/systemd"
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
-READY_LIMIT_S = 20.0
+READY_LIMIT_S = 60.0
 # It wants a machine that was booted with systemd, and a cgroup of its own.
 BEGIN = """
 mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system || exit

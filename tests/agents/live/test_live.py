@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from live_cells import scenario
-from live_stage import LIMIT_S, Stage, eventually, lingering, new_token, totals
+from live_stage import LIMIT_S, Stage, eventually, totals
+from sleepers import new_sleep, sleeping
 
 pytestmark = pytest.mark.real_agent
 
 WORDS = "one two three four five six seven eight nine ten"
-CANCEL_LIMIT_S = 20.0
+CANCEL_LIMIT_S = 60.0
 
 
 @scenario
@@ -135,14 +136,14 @@ def test_model_error(stage: Stage) -> None:
 @scenario
 def test_interrupt_tool(stage: Stage) -> None:
     """An interrupt ends the tool that runs, with its process; the session goes on."""
-    play, token = stage.tools(), new_token()
-    turn = play.prompt(f"RUN sh linger.sh {token}")
-    play.tool_runs(turn, token)
+    play, seconds = stage.tools(), new_sleep()
+    turn = play.prompt(f"RUN sh linger.sh {seconds}")
+    play.tool_runs(turn, seconds)
     play.interrupt()
     ended = play.turn(turn, CANCEL_LIMIT_S)
 
     assert ended["stop_reason"] == "cancelled"
-    eventually(lambda: not lingering(token), "the tool is gone", CANCEL_LIMIT_S)
+    eventually(lambda: not sleeping(seconds), "the tool is gone", CANCEL_LIMIT_S)
     play.parked()
     assert play.turn(play.prompt("SAY still here"))["stop_reason"] == "end_turn"
 
@@ -150,17 +151,17 @@ def test_interrupt_tool(stage: Stage) -> None:
 @scenario
 def test_cancel_tool(stage: Stage) -> None:
     """A run that is cancelled while its tool runs leaves no process behind."""
-    token = new_token()
+    seconds = new_sleep()
     if stage.part.bounded:
-        play, turn = stage.once(f"RUN sh linger.sh {token}"), 1
+        play, turn = stage.once(f"RUN sh linger.sh {seconds}"), 1
     else:
         play = stage.tools()
-        turn = play.prompt(f"RUN sh linger.sh {token}")
-    play.tool_runs(turn, token)
+        turn = play.prompt(f"RUN sh linger.sh {seconds}")
+    play.tool_runs(turn, seconds)
     play.cancel()
 
     assert play.result(CANCEL_LIMIT_S)["outcome"] == "cancelled"
-    assert lingering(token) == []
+    assert sleeping(seconds) == []
     eventually(lambda: not play.keepers(), "the keeper is gone", CANCEL_LIMIT_S)
 
 
