@@ -5,12 +5,13 @@ Helpers that several packages share are modules of ``tests/support``.
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import trio
@@ -21,14 +22,20 @@ ROOT = TESTS.parent
 SOURCE_ROOTS = tuple(ROOT / name for name in ("client", "daemon", "adapters", "sandbox"))
 IN_CI = os.environ.get("CI") == "true"
 POLL_INTERVAL_S = 0.01
-EVENTUALLY_S = 20.0
+EVENTUALLY_S = 60.0
 SOAK_ROUNDS = 20 if IN_CI else 100
 SOAK_KILLS = 200
 SOAK_RESTARTS = 20
+WORKERS_PER_CORE = 2
+MOST_WORKERS = 16
 
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
 from daemon_process import DaemonProcess, make_repository  # noqa: E402 - found through sys.path
+
+# In the background of a script both are ignored, and would be in all that is started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100)
 settings.register_profile("local", deadline=None)
@@ -75,6 +82,26 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, which CI does not allow: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """What ``-n auto`` means: most tests wait for processes, so that two keep a core busy."""
+    return min(WORKERS_PER_CORE * len(os.sched_getaffinity(0)), MOST_WORKERS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Files are handed out whole, and in the order of the tests."""
+    from workers import Units  # noqa: PLC0415 - xdist is there where it is used
+
+    config.option.loadscopereorder = False
+    return Units(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files come first: handed out last, one would keep a single worker busy."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(scope="session")

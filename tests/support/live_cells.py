@@ -1,5 +1,6 @@
 """The table of scenarios by part: which there are, and what came of each."""
 
+import fcntl
 import functools
 import json
 import os
@@ -47,8 +48,17 @@ class Cells:
         row |= {"version": stage.version, "seconds": round(seconds)}
         path = os.environ.get(RESULTS)
         if path:
-            told = {"scenarios": SCENARIOS, "parts": self.parts}
-            Path(path).write_text(json.dumps(told, indent=1) + "\n")
+            self._add_to(Path(path))
+
+    def _add_to(self, path: Path) -> None:
+        """Put it beside what other workers leave in the file."""
+        with path.open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            found = json.loads(file.read() or "{}")
+            told = {"scenarios": SCENARIOS, "parts": found.get("parts", {}) | self.parts}
+            file.truncate(0)
+            file.write(json.dumps(told, indent=1) + "\n")
 
     def note(self, stage: Stage, name: str, outcome: str) -> None:
         """Remember one cell."""

@@ -1,10 +1,16 @@
 """The table in docs/agents.md has the rows, columns and reasons that the kit has."""
 
+import json
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from agents_parts import PARTS
 from live_cannot import CANNOT
-from live_cells import PASSES, SCENARIOS
+from live_cells import PASSES, RESULTS, SCENARIOS, Cells
 from sourcetree import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -48,6 +54,22 @@ def test_a_cell_without_a_yes_names_its_reason() -> None:
     }
 
     assert reasons == {key: cannot.why for key, cannot in CANNOT.items()}
+
+
+def test_what_several_workers_played_is_left_in_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each adds its parts to those that are there."""
+    monkeypatch.setenv(RESULTS, str(tmp_path / "results"))
+    for name in ("pi", "qwen"):
+        stage: Any = SimpleNamespace(part=SimpleNamespace(name=name), version="1.0")
+        worker = Cells()
+        worker.note(stage, "say", PASSES)
+        worker.played(stage, 2.4)
+    left = json.loads((tmp_path / "results").read_text())
+
+    part = {"cells": {"say": PASSES}, "version": "1.0", "seconds": 2}
+    assert left == {"scenarios": SCENARIOS, "parts": {"pi": part, "qwen": part}}
 
 
 def test_the_table_is_written_from_results() -> None:
