@@ -8,12 +8,12 @@ from coachmand.repos.pool import GitWorkers
 from loss_edits import DECLARED, Person, inventory, lost
 from repos_fixtures import git, make_repo
 
-ROUNDS = 100
+ROUNDS = 25
 FILES = {"a.txt": b"1\n", "sub/b.txt": b"2\n", ".gitignore": b"*.log\n.env\nbuild/\n"}
 
 
 async def test_whatever_was_edited_is_reachable_before_a_worktree_goes(tmp_path: Path) -> None:
-    """A hundred worktrees, each edited at random: each is kept by a ref, or stays."""
+    """Many worktrees, each edited at random: each is kept by a ref, or stays."""
     chance, repo = random.Random(4), tmp_path / "repo"
     base = make_repo(repo, FILES)
     common, went, salvaged = str(repo / ".git"), 0, 0
