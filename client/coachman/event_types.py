@@ -340,7 +340,10 @@ class UsageUpdated(TypedDict):
 
 
 class BudgetExceeded(TypedDict):
-    """The run used more than it may: ``which`` is tokens or cost_usd."""
+    """The run used more than it may: ``which`` is tokens or cost_usd.
+
+    After ``delegate.`` it is what all the runs below one of its ancestors may use together.
+    """
 
     which: str
     limit: float

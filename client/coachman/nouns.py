@@ -79,7 +79,7 @@ class RunMethods(Noun):
         self,
         prompt: str,
         *,
-        dir: str,
+        dir: str | None,
         agent: str | None = None,
         argv: "Sequence[str] | None" = None,
         model: str | None = None,
@@ -97,6 +97,7 @@ class RunMethods(Noun):
         labels: "Mapping[str, str] | None" = None,
         title: str | None = None,
         check: str | None = None,
+        delegate: "Mapping[str, Any] | None" = None,
         on_limit: "results.OnLimit | None" = None,
         retries: int | None = None,
         limits: "Mapping[str, float] | None" = None,
@@ -114,9 +115,9 @@ class RunMethods(Noun):
         ``stall_s``, ``turn_s``, ``queue_s``, ``permission_s``, ``parked_s`` and
         ``check_s``. With ``keep`` the run takes more prompts until it is closed;
         ``as_agent`` is one of the CLI's own agents, ``session`` one that you began
-        by hand. ``check`` is a shell command that decides at the end. ``on_limit``
-        is wait or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit``
-        is in bytes. The same ``request_key`` returns the same run.
+        by hand. ``check`` is a shell command that decides at the end, ``delegate`` what
+        it may start itself. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and
+        ``cost_usd``; ``output_limit`` is in bytes. The same ``request_key``, the same run.
         """
         params = given(
             prompt=prompt,
@@ -138,6 +139,7 @@ class RunMethods(Noun):
             labels=labels,
             title=title,
             check=check,
+            delegate=delegate,
             on_limit=on_limit,
             retries=retries,
             limits=limits,
@@ -163,6 +165,8 @@ class RunMethods(Noun):
         here: str | None = None,
         since: int | None = None,
         attention: bool | None = None,
+        parent: str | None = None,
+        ancestor: str | None = None,
         all: bool | None = None,
         limit: int | None = None,
         cursor: str | None = None,
@@ -170,7 +174,8 @@ class RunMethods(Noun):
         """Summaries: the living and the last 12 hours, or ``all``.
 
         ``here`` is a directory whose repository the runs must belong to,
-        ``since`` milliseconds since the epoch.
+        ``since`` milliseconds since the epoch, ``parent`` the run that started them
+        and ``ancestor`` one that they come from at any depth.
         """
         params = given(
             state=state if state is None else [*state],
@@ -181,6 +186,8 @@ class RunMethods(Noun):
             here=here,
             since=since,
             attention=attention,
+            parent=parent,
+            ancestor=ancestor,
             all=all,
             limit=limit,
             cursor=cursor,

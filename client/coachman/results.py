@@ -114,6 +114,8 @@ class RunSummary(TypedDict):
     title: str
     error: Failure | None
     repo: str
+    parent: NotRequired[str | None]
+    ancestors: NotRequired[list[str]]
     dir: str
     profile: str
     permissions: Permissions

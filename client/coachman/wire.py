@@ -29,6 +29,11 @@ MAX_REQUESTS_IN_FLIGHT = 64
 MAX_UNSENT_BYTES = 1024 * 1024
 MAX_EVENT_BYTES = 256 * 1024
 
+# The same for a run that asks over its own socket, and how many connections that takes.
+DELEGATE_REQUEST_LINE_BYTES = 1024 * 1024
+DELEGATE_REQUESTS_IN_FLIGHT = 8
+DELEGATE_CONNECTIONS = 4
+
 # What a page or a text holds unless more is asked for.
 FINAL_MESSAGE_BYTES = 32 * 1024
 LOG_LINES = 200

@@ -76,6 +76,8 @@ CLEANUP_STEPS = (
     "cleanup.gone",
     "cleanup.told",
 )
+# The same of a run's end that takes along what it had started.
+FAMILY_STEPS = ("family.ending", "family.told")
 # The same of a keeper.
 KEEPER_STEPS = (
     "keeper.checked",
@@ -111,7 +113,7 @@ KEEPER_CALLS = (
     "keeper.disk.rename",
     "keeper.disk.renamed",
 )
-NAMES = frozenset(STEPS + CLEANUP_STEPS + KEEPER_STEPS + CALLS + KEEPER_CALLS)
+NAMES = frozenset(STEPS + CLEANUP_STEPS + FAMILY_STEPS + KEEPER_STEPS + CALLS + KEEPER_CALLS)
 ACTIONS = ("kill", "eio", "enospc", "short", "note")
 ERRORS = {"eio": EIO, "enospc": ENOSPC, "short": ENOSPC}
 

@@ -43,6 +43,7 @@ from .indexing import open_index, order_of, reindex
 from .lifetime import Lifetime, refused
 from .methods import build_registry
 from .methods.context import Context, Daemon
+from .methods.delegates import Delegates
 from .ownership import Fence, Lock, LockHeldError, stand_behind
 from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
@@ -228,7 +229,10 @@ async def _serve(
     with _listener(paths.socket_path(env), service, options.listener_fd) as listener:
         async with services.workers, trio.open_nursery() as nursery:
             supervisor = Supervisor(services, nursery)
-            leaving = Leaving(nursery.cancel_scope, listener, supervisor, service, lifetime)
+            delegates = Delegates(registry, lambda peer, run: Context(daemon, peer, run))
+            services.offer = delegates.offer
+            doors = (listener, delegates)
+            leaving = Leaving(nursery.cancel_scope, doors, supervisor, service, lifetime)
             upgrades = Upgrades(env, lambda: nursery.start_soon(leaving.restart))
             daemon = Daemon(
                 supervisor,

@@ -8,15 +8,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 import structlog
 import trio
 
 from .build import installed_mark
 from .lifetime import Lifetime
-from .rpc.listener import Listener
 from .runs.supervisor import Supervisor
 from .service import Service
 
@@ -60,13 +59,19 @@ def _last_line(stderr: bytes) -> str:
     return lines[-1] if lines else "it gave no reason"
 
 
+class Leavable(Protocol):
+    """Where requests come in."""
+
+    async def leave(self, limit_s: float) -> None: ...
+
+
 class Leaving:
     """How this daemon ends: ``stop`` it, or ``restart`` it in place."""
 
     def __init__(
         self,
         scope: trio.CancelScope,
-        listener: Listener,
+        doors: Sequence[Leavable],
         supervisor: Supervisor,
         service: Service,
         lifetime: Lifetime,
@@ -74,7 +79,7 @@ class Leaving:
         self.restarts = False
         self._lifetime = lifetime
         self._scope = scope
-        self._listener = listener
+        self._doors = doors
         self._supervisor = supervisor
         self._service = service
 
@@ -109,7 +114,9 @@ class Leaving:
         self.restarts = True
         log.info("restart")
         self._service.tell(RELOADING=1, STATUS="Restarting in place")
-        await self._listener.leave(ANSWER_LIMIT_S)
+        async with trio.open_nursery() as nursery:
+            for door in self._doors:
+                nursery.start_soon(door.leave, ANSWER_LIMIT_S)
         await self._supervisor.checkpoint()
         self._lifetime.end("restarting")
         self._scope.cancel()

@@ -90,6 +90,12 @@ def run_variables(run: str, task: str, deadline_ms: int | None) -> dict[str, str
     return told
 
 
+def delegate_variables(depth: int, children: int) -> dict[str, str]:
+    """What an agent is told that may start runs itself; without levels below, only ask."""
+    granted = f"depth={depth},children={children}"
+    return {"COACHMAN_SOCKET": layout.DELEGATE_SOCKET, "COACHMAN_DELEGATE": granted}
+
+
 def guest_environment(
     user: str, plain: Mapping[str, str], secret: Mapping[str, str], path: tuple[str, ...] = ()
 ) -> dict[str, str]:

@@ -9,6 +9,11 @@ SCRATCH = "/scratch"
 OUTPUT = "/output"
 INPUTS = "/inputs"
 GUEST = "/run/coachman"
+# A run's own socket, the client's package, and the command that speaks to the one with the other.
+DELEGATE_SOCKETS = "/run/delegate/socket"
+DELEGATE_SOCKET = "/run/delegate/socket/control.sock"
+DELEGATE_PACKAGE = "/run/delegate/lib/coachman"
+DELEGATE_PATH = "/run/delegate/bin"
 TMP = "/tmp"  # noqa: S108 - a path inside the sandbox, a tmpfs of its own
 SHM = "/dev/shm"  # noqa: S108 - likewise
 

@@ -181,12 +181,25 @@ class GitView:
 
 
 @frozen
+class Delegate:
+    """A run's own socket: the ``directory`` it lies in, the ``client``'s package, its ``python``.
+
+    The directory is bound and not the socket, so that one that is made anew is seen inside.
+    """
+
+    directory: str
+    client: str
+    python: str
+
+
+@frozen
 class Place:
     """Where one run's directories are on the host; all paths absolute.
 
     ``subfolder`` is the working directory below the workspace ("" or "a/b") and
     must exist there. ``guest`` is coachman's own code, bound at /run/coachman.
-    ``state_dir`` is hidden wherever a bound directory contains it.
+    ``state_dir`` is hidden wherever a bound directory contains it. ``delegate`` is
+    there where the run may start others.
     """
 
     workspace: str | None
@@ -198,6 +211,7 @@ class Place:
     inputs: str | None
     guest: str
     state_dir: str
+    delegate: Delegate | None = None
 
 
 @frozen

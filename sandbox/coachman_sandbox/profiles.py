@@ -1,6 +1,7 @@
 """The profiles: what a run of each kind may touch, as policies and as facts for people."""
 
 import posixpath
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from .policy import (
     AgentAccess,
     Bind,
     Cover,
+    Delegate,
     Dev,
     Directory,
     File,
@@ -47,11 +49,15 @@ class Build(Protocol):
 
 @frozen
 class Profile:
-    """A profile by name; ``facts`` has one sentence for each of ``FACTS``."""
+    """A profile by name; ``facts`` has one sentence for each of ``FACTS``.
+
+    ``delegates``: its runs may have a socket of their own, since they are confined.
+    """
 
     name: str
     facts: Mapping[str, str]
     build: Build
+    delegates: bool = True
 
 
 def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
@@ -64,9 +70,11 @@ def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
         *_system(host),
         *_place(place),
         *(_git(place.git) if place.git and place.workspace else ()),
+        *(_delegate(place.delegate) if place.delegate else ()),
         *(Bind(path, path, role="runtime") for path in _outermost(agent.binds, host.directories)),
     ]
-    env = guest_environment(host.user, agent.env, agent.credentials, agent.path)
+    path = (layout.DELEGATE_PATH, *agent.path) if place.delegate else agent.path
+    env = guest_environment(host.user, agent.env, agent.credentials, path)
     return Policy(
         profile="edit",
         mounts=(*mounts, *_masks(mounts, place.state_dir)),
@@ -125,6 +133,28 @@ def _place(place: Place) -> Iterator[Mount]:
     else:
         yield Bind(place.inputs, layout.INPUTS, role="place")
     yield Bind(place.guest, layout.GUEST, role="place")
+
+
+# As the launcher of an installation: an isolated interpreter, and this one package.
+_COMMAND = """#!/bin/sh
+export COACHMAN_SOCKET="${{COACHMAN_SOCKET:-{socket}}}"
+export COACHMAN_DELEGATE="${{COACHMAN_DELEGATE:-1}}"
+exec {python} -I -S -c 'import os, sys
+sys.path.append("{packages}")
+from coachman.cli.main import main
+os._exit(main())' "$@"
+"""
+
+
+def _delegate(delegate: Delegate) -> Iterator[Mount]:
+    yield Bind(delegate.directory, layout.DELEGATE_SOCKETS, role="place")
+    yield Bind(delegate.client, layout.DELEGATE_PACKAGE, role="place")
+    command = _COMMAND.format(
+        socket=layout.DELEGATE_SOCKET,
+        python=shlex.quote(delegate.python),
+        packages=posixpath.dirname(layout.DELEGATE_PACKAGE),
+    )
+    yield File(f"{layout.DELEGATE_PATH}/coachman", command.encode(), 0o555, role="place")
 
 
 def _git(view: GitView) -> Iterator[Mount]:

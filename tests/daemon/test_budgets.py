@@ -2,7 +2,7 @@
 
 import pytest
 
-from coachmand.runs.budgets import Exceeded, Limits, exceeded, over
+from coachmand.runs.budgets import Exceeded, Limits, exceeded
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,12 @@ def test_what_is_over_a_limit(
     limits: Limits, tokens: int | None, usd: float | None, expected: Exceeded | None
 ) -> None:
     """A limit may be reached, not passed; what is not known passes none."""
-    usage = None if tokens is None else {"total": tokens}
-
-    assert exceeded(limits, usage, usd) == expected
+    assert exceeded(limits, tokens, usd) == expected
 
 
 def test_it_reads_as_used_of_allowed() -> None:
     """Numbers that people can compare."""
-    limits = Limits(tokens=2000, cost_usd=0.5)
-
-    assert over(limits, {"total": 2011}, None) == "it used 2,011 tokens of 2,000"
-    assert over(limits, {"total": 1}, {"usd": 0.61}) == "it cost $0.6100 of $0.5000"
-    assert over(limits, {"total": 1}, {"usd": 0.1}) == ""
+    assert Exceeded("tokens", 2000, 2011).words() == "it used 2,011 tokens of 2,000"
+    assert Exceeded("cost_usd", 0.5, 0.61).words() == "it cost $0.6100 of $0.5000"
+    handed_out = Exceeded("delegate.tokens", 20, 21)
+    assert handed_out.words() == "the runs below its parent used 21 tokens of 20"

@@ -50,7 +50,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
 def _lend(console: "Console", client: "Client", named: str) -> int:
     """Give a run the variables of this process that its agent declares."""
     details = client.run.get(named, dir=console.directory)
-    given = client.run.lend(details["run"], lent(console, client, details["agent"]))
+    given = client.run.lend(details["run"], lent(console, client, details["agent"]) or {})
     if console.json:
         console.document(given)
     elif not console.quiet:
@@ -58,7 +58,7 @@ def _lend(console: "Console", client: "Client", named: str) -> int:
     return EXIT_OK
 
 
-def _waiting(client: "Client", named: str, directory: str) -> "Permission":
+def _waiting(client: "Client", named: str, directory: str | None) -> "Permission":
     everywhere = client.permission.list(pending=True, dir=directory)["permissions"]
     by_request = [request for request in everywhere if request["request"] == named]
     if len(by_request) == 1:

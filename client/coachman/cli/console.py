@@ -41,8 +41,18 @@ class Console:
             _enter(directory)
 
     @property
-    def directory(self) -> str:
-        """The caller's directory, which gives ``@`` and relative paths their meaning."""
+    def is_run(self) -> bool:
+        """Whether a run asks, inside its sandbox and over its own socket."""
+        return bool(self.env.get("COACHMAN_DELEGATE"))
+
+    @property
+    def directory(self) -> str | None:
+        """The caller's directory, which gives ``@`` and relative paths their meaning.
+
+        That of a run is none of the host's.
+        """
+        if self.is_run:
+            return None
         try:
             return os.getcwd()
         except FileNotFoundError:

@@ -60,7 +60,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     return EXIT_OK
 
 
-def _meant(client: "Client", named: str, directory: str) -> dict[str, str]:
+def _meant(client: "Client", named: str, directory: str | None) -> dict[str, str]:
     """A task's name means the task, and not its newest run as elsewhere."""
     found = client.run.get(named, dir=directory)
     return {"task": named} if found["task"] == named else {"run": found["run"]}

@@ -192,7 +192,7 @@ def named_path(word: str) -> str | None:
     return os.path.join(word, JOURNAL) if os.path.isdir(word) else word
 
 
-def path_of_run(env: "Mapping[str, str]", reference: str, directory: str) -> str:
+def path_of_run(env: "Mapping[str, str]", reference: str, directory: "str | None") -> str:
     """The journal of the run that ``reference`` means, found without a daemon."""
     from ..paths import state_dir
     from .offline import read_page
@@ -211,7 +211,9 @@ def path_of_run(env: "Mapping[str, str]", reference: str, directory: str) -> str
     return os.path.join(state_dir(env), "runs", str(found[0]["run"]), JOURNAL)
 
 
-def _meant(rows: "list[dict[str, Any]]", reference: str, directory: str) -> "list[dict[str, Any]]":
+def _meant(
+    rows: "list[dict[str, Any]]", reference: str, directory: "str | None"
+) -> "list[dict[str, Any]]":
     """Rows are newest first; a task and ``@`` mean the newest of theirs."""
     from .offline import is_near
 

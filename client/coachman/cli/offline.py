@@ -70,10 +70,10 @@ def chosen_runs(env: "Mapping[str, str]", facts: "Mapping[str, Any]") -> list[st
     return found[::-1]
 
 
-def is_near(path: object, directory: str) -> bool:
+def is_near(path: object, directory: "str | None") -> bool:
     """Without git, a repository is where a run began, or what lies around or within that."""
     there = os.path.realpath(str(path or "/nowhere"))
-    here = os.path.realpath(directory)
+    here = os.path.realpath(directory or ".")
     return os.path.commonpath([there, here]) in (there, here)
 
 

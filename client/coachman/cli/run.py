@@ -4,6 +4,7 @@ from ..environment import carried
 from ..errors import UsageError
 from ..wire import EXIT_OK, PERMISSION_MODES
 from .durations import some_seconds
+from .grants import granted
 from .options import Command, Option
 from .sources import read_prompt
 from .visible import visible
@@ -60,6 +61,11 @@ COMMAND = Command(
     Option("--output-limit", "end it once it wrote so much: 512MiB (1GiB)", "SIZE"),
     Option("--priority", "be queued before runs of a lower one (0)", "N"),
     Option("--check", "a shell command that decides once the agent is through", "COMMAND"),
+    Option(
+        "--delegate",
+        "let it start runs itself, DEPTH levels below it, so many CHILDREN at once",
+        "depth=N,children=N",
+    ),
     Option("--base", "the commit to begin from", "REV"),
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -78,7 +84,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Start the run; the exit code is 0 when detached, else the run's."""
     request = _request(console, arguments)
     client = console.client(autostart=True, introduced=True)
-    request["env"] = lent(console, client, request.get("agent"))
+    request["env"] = _lent_with(console, client, request)
     started = client.run.start(**request)
     if arguments.has("dry-run") or arguments.has("detach"):
         report(console, started, dry=arguments.has("dry-run"))
@@ -140,6 +146,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "priority": arguments.signed("priority"),
         "output_limit": arguments.size("output-limit"),
         "check": arguments.text("check"),
+        "delegate": granted(arguments.text("delegate")),
         "timeouts": timeouts(arguments, "run"),
         "labels": _labels(arguments.texts("label")),
         "title": arguments.text("title"),
@@ -190,8 +197,20 @@ def _labels(words: list[str]) -> dict[str, str] | None:
     return labels or None
 
 
-def lent(console: "Console", client: "Client", agent: str | None) -> dict[str, str]:
-    """What of this process's environment the agent is to have."""
+def _lent_with(
+    console: "Console", client: "Client", request: "dict[str, Any]"
+) -> dict[str, str] | None:
+    """The same for all agents that the run may start."""
+    environment = lent(console, client, request.get("agent"))
+    for agent in (request.get("delegate") or {}).get("agents", ()):
+        environment = {**(environment or {}), **(lent(console, client, agent) or {})}
+    return environment
+
+
+def lent(console: "Console", client: "Client", agent: str | None) -> dict[str, str] | None:
+    """What of this process's environment the agent is to have; None: what the run has that asks."""
+    if console.is_run:
+        return None
     declared: set[str] = set()
     for entry in client.agent.list(agent)["agents"]:
         declared.update(entry["environment"], entry["credentials"], entry.get("locations", ()))

@@ -19,23 +19,24 @@ from .ids import handle_of
 from .rundir import RunDirectory
 from .state import StateDirectory
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 SCHEMA = """
 CREATE TABLE runs (
   run TEXT PRIMARY KEY, handle TEXT NOT NULL, task TEXT NOT NULL, repo TEXT NOT NULL,
   agent TEXT NOT NULL, outcome TEXT NOT NULL, created_at INTEGER NOT NULL,
   ended_at INTEGER NOT NULL, log_bytes INTEGER NOT NULL, cleaned INTEGER NOT NULL,
-  first_g INTEGER NOT NULL, last_g INTEGER NOT NULL, summary BLOB NOT NULL
+  first_g INTEGER NOT NULL, last_g INTEGER NOT NULL, root TEXT NOT NULL, summary BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_handle ON runs (handle);
 CREATE INDEX runs_by_task ON runs (task, created_at);
 CREATE INDEX runs_by_repo ON runs (repo, created_at);
 CREATE INDEX runs_by_end ON runs (ended_at);
 CREATE INDEX runs_in_order ON runs (first_g, run, last_g);
+CREATE INDEX runs_by_root ON runs (root, run);
 CREATE INDEX runs_to_clean ON runs (repo, task, run, outcome, ended_at, log_bytes)
   WHERE cleaned = 0;
 """
-INSERT = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 Summary = dict[str, Any]
 Row = tuple[Any, ...]
 
@@ -213,6 +214,11 @@ class Index:
         )
         return self._summaries(query, [reference, end, reference, end])
 
+    def family(self, root: str) -> list[Summary]:
+        """The ended runs that came from ``root``, itself included, newest first."""
+        query = "SELECT summary FROM runs WHERE root = ? ORDER BY run DESC"
+        return self._summaries(query, [root])
+
     def get(self, run: str) -> Summary | None:
         """One run's summary."""
         found = self._summaries("SELECT summary FROM runs WHERE run = ?", [run])
@@ -254,6 +260,7 @@ def _row(summary: Summary) -> Row:
         bool(summary.get("cleaned")),
         summary.get("first_g") or 0,
         summary.get("last_g") or 0,
+        next(iter(summary.get("ancestors") or ()), summary["run"]),
         msgspec.json.encode(summary),
     )
 

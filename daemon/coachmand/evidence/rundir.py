@@ -54,6 +54,11 @@ class RunDirectory:
         return self.path / "scratch"
 
     @property
+    def delegate(self) -> Path:
+        """Where the run's own socket lies, bound into its sandbox."""
+        return self.path / "delegate"
+
+    @property
     def final(self) -> Path:
         return self.path / "final.md"
 

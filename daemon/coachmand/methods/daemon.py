@@ -13,13 +13,7 @@ from attrs.validators import optional
 from coachman import results
 from coachman.event_types import EVENT_TYPES
 from coachman.records import ProviderLimit
-from coachman.wire import (
-    API_VERSIONS,
-    MAX_EVENT_BYTES,
-    MAX_REQUEST_LINE_BYTES,
-    MAX_REQUESTS_IN_FLIGHT,
-    RUN_STATES,
-)
+from coachman.wire import API_VERSIONS, MAX_EVENT_BYTES, RUN_STATES
 
 from ..rpc import openrpc
 from ..rpc.errors import RpcError
@@ -88,8 +82,8 @@ def register(registry: Registry) -> None:
         daemon = context.daemon
         daemon.greeted()
         limits = {
-            "request_line_bytes": MAX_REQUEST_LINE_BYTES,
-            "requests_in_flight": MAX_REQUESTS_IN_FLIGHT,
+            "request_line_bytes": context.peer.bounds.line_bytes,
+            "requests_in_flight": context.peer.bounds.in_flight,
             "event_bytes": MAX_EVENT_BYTES,
         }
         return {

@@ -48,7 +48,7 @@ def register(registry: Registry) -> None:
     )
     async def list_(context: Context, params: ListParams) -> results.PermissionPage:
         supervisor = context.supervisor
-        runs = list(supervisor.runs)
+        runs = [run.fixed.run for run in context.living()]
         if params.run is not None:
             runs = [await context.run(params.run, params.dir)]
         found: list[results.Permission] = []

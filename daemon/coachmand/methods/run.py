@@ -24,6 +24,7 @@ from ..runs.transcript import transcript
 from ..runs.view import View
 from . import run_turns
 from .context import Context
+from .run_turns import REFUSALS_OF_STARTS
 
 DIFF_BYTES = 256 * 1024
 MAX_DIFF_BYTES = 4 * 1024 * 1024
@@ -40,7 +41,10 @@ class RunParams:
 
 @frozen
 class ListParams:
-    """Which runs to list: the living and those that ended within 12 h, unless told otherwise."""
+    """Which runs to list: the living and those that ended within 12 h, unless told otherwise.
+
+    ``parent`` is the run that started them; ``ancestor`` one that they come from at any depth.
+    """
 
     state: tuple[str, ...] = ()
     outcome: tuple[str, ...] = ()
@@ -50,6 +54,8 @@ class ListParams:
     here: str | None = None
     since: int | None = None
     attention: bool | None = None
+    parent: str | None = None
+    ancestor: str | None = None
     all: bool = False
     limit: int = LIST_ROWS
     cursor: str | None = None
@@ -111,10 +117,11 @@ def register(registry: Registry) -> None:
         params=StartRequest,
         result=results.RunStarted,
         summary="Start a run of an agent in a task's worktree.",
-        errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
+        errors=REFUSALS_OF_STARTS,
     )
     async def start(context: Context, params: StartRequest) -> results.RunStarted:
-        record, new = await context.supervisor.start(params)
+        request = evolve(params, request_key=context.key(params.request_key))
+        record, new = await context.supervisor.start(request, context.caller)
         return _started(context, record, new, params.dry_run)
 
     @registry.method(
@@ -122,11 +129,13 @@ def register(registry: Registry) -> None:
         params=ResumeRequest,
         result=results.RunStarted,
         summary="Start a run that goes on in the session of one that has ended.",
-        errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
+        errors=REFUSALS_OF_STARTS,
     )
     async def resume(context: Context, params: ResumeRequest) -> results.RunStarted:
-        run = await context.run(params.run, params.dir)
-        record, new = await context.supervisor.resume(evolve(params, run=run, dir=None))
+        run = await context.steered(params.run, params.dir, "resume")
+        key = context.key(params.request_key)
+        request = evolve(params, run=run, dir=None, request_key=key)
+        record, new = await context.supervisor.resume(request, context.caller)
         return _started(context, record, new, dry_run=False)
 
     @registry.method(
@@ -134,7 +143,8 @@ def register(registry: Registry) -> None:
     )
     async def list_(context: Context, params: ListParams) -> results.RunPage:
         rows: Any
-        rows, older, cursor = await list_runs(context.supervisor, Filter(**asdict(params)))
+        wanted = Filter(**asdict(params))
+        rows, older, cursor = await list_runs(context.supervisor, wanted, context.caller)
         return {"runs": rows, "older": older, "next_cursor": cursor}
 
     @registry.method(
@@ -169,7 +179,8 @@ def register(registry: Registry) -> None:
         errors=("NotFound",),
     )
     async def wait(context: Context, params: WaitParams) -> results.Waited:
-        runs = [await context.run(reference, params.dir) for reference in params.runs]
+        # A run that waits for itself would wait for ever.
+        runs = [await context.steered(name, params.dir, "wait for") for name in params.runs]
         met: Any
         rows: Any
         met, rows = await waiting.wait(
@@ -216,7 +227,7 @@ def register(registry: Registry) -> None:
         errors=("NotFound",),
     )
     async def cancel(context: Context, params: CancelParams) -> results.Cancelled:
-        runs = [await context.run(reference, params.dir) for reference in params.runs]
+        runs = [await context.steered(name, params.dir, "cancel") for name in params.runs]
         return {"runs": [await _cancel(context, run) for run in runs]}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import optional
 
 from coachman import results
@@ -16,6 +16,16 @@ from ..runs.request import KEY, are_words
 from ..runs.resumption import ResumeRequest
 from ..runs.turns import over
 from .context import Context
+
+# Of whatever starts a run.
+REFUSALS_OF_STARTS = (
+    "NotFound",
+    "Conflict",
+    "Denied",
+    "AgentFailed",
+    "BoundaryUnavailable",
+    "Degraded",
+)
 
 
 @frozen
@@ -77,11 +87,13 @@ def register(registry: Registry) -> None:
         params=PromptParams,
         result=results.Prompted,
         summary="Give a kept run another prompt, durable before the answer; resume an ended one.",
-        errors=("NotFound", "Conflict", "AgentFailed", "BoundaryUnavailable", "Degraded"),
+        errors=REFUSALS_OF_STARTS,
     )
     async def prompt(context: Context, params: PromptParams) -> dict[str, Any]:
         context.supervisor.acceptance.check_open("prompt")
-        return await _prompt(context, await context.run(params.run, params.dir), params)
+        params = evolve(params, request_key=context.key(params.request_key))
+        run = await context.steered(params.run, params.dir, "prompt")
+        return await _prompt(context, run, params)
 
     @registry.method(
         "run.interrupt",
@@ -91,8 +103,8 @@ def register(registry: Registry) -> None:
         errors=("NotFound", "Conflict"),
     )
     async def interrupt(context: Context, params: InterruptParams) -> dict[str, Any]:
-        run = await context.run(params.run, params.dir)
-        key = params.request_key if params.prompt is not None else None
+        run = await context.steered(params.run, params.dir, "interrupt")
+        key = context.key(params.request_key) if params.prompt is not None else None
         asked = (params.prompt, params.keep_queue, params.turn, key)
         return await _ask(context, run, "interrupt", *asked)
 
@@ -115,7 +127,7 @@ def register(registry: Registry) -> None:
         errors=("NotFound",),
     )
     async def close(context: Context, params: CloseParams) -> dict[str, Any]:
-        runs = [await context.run(reference, params.dir) for reference in params.runs]
+        runs = [await context.steered(name, params.dir, "close") for name in params.runs]
         return {"runs": [await _close(context, run) for run in runs]}
 
 
@@ -132,7 +144,7 @@ async def _prompt(context: Context, run: str, params: PromptParams) -> dict[str,
         if params.request_key in keys:
             return _was_told(run, keys[params.request_key])
     request = ResumeRequest(run, params.prompt, params.env, request_key=params.request_key)
-    record, new = await context.supervisor.resume(request)
+    record, new = await context.supervisor.resume(request, context.caller)
     living = context.supervisor.runs.get(record.run)
     waits = living is not None and living.view.state == "queued"
     return {

@@ -45,3 +45,15 @@ def resolve(common: str, revision: str) -> str:
             f"cannot resolve {revision}: {error}",
             "name a commit, a branch or a tag of this repository",
         ) from error
+
+
+def is_reachable(common: str, commit: str, tips: tuple[str, ...], refs: tuple[str, ...]) -> bool:
+    """Whether one of ``tips`` (commits) or ``refs`` (some may be missing) leads to ``commit``."""
+    repo = opening.open_bare(common)
+    found = [repo.references.get(ref) for ref in refs]
+    heads = [*tips, *(str(ref.peel(pygit2.Commit).id) for ref in found if ref is not None)]
+    wanted = pygit2.Oid(hex=commit)
+    return any(
+        tip == commit or repo.descendant_of(pygit2.Oid(hex=tip), wanted)
+        for tip in dict.fromkeys(heads)
+    )

@@ -119,6 +119,7 @@ def _deleted_directory(params: Params) -> list[Grant]:
 OPERATIONS: Mapping[str, Operation] = {
     "inspect": Operation(inspection.inspect, _checkout),
     "resolve": Operation(inspection.resolve, _repository),
+    "is_reachable": Operation(inspection.is_reachable, _repository),
     "create_entry": Operation(worktrees.create_entry, _new_entry),
     "check_out": Operation(worktrees.check_out, _new_tree, _LONG_S),
     "find_entry": Operation(entries.find, _repository),

@@ -92,6 +92,14 @@ class GitWorkers:
         commit: str = await self._call(common, "resolve", common=common, revision=revision)
         return commit
 
+    async def is_reachable(
+        self, common: str, commit: str, tips: Sequence[str], refs: Sequence[str]
+    ) -> bool:
+        """Whether a commit of ``tips`` or a ref of ``refs``, where it exists, leads to it."""
+        params = {"commit": commit, "tips": list(tips), "refs": list(refs)}
+        found: bool = await self._call(common, "is_reachable", common=common, **params)
+        return found
+
     async def create_worktree(self, common: str, name: str, tree_path: str, commit: str) -> str:
         """Check ``commit`` out, detached, at ``tree_path``; return the entry's directory.
 

@@ -13,14 +13,16 @@ from typing import Any
 import structlog
 import trio
 
+from coachmand.rpc.bounds import OF_CLIENTS, Bounds
 from coachmand.rpc.envelope import encode_error
 from coachmand.rpc.errors import RpcError, internal_error
 from coachmand.rpc.peer import Credentials, Peer
-from coachmand.rpc.registry import Registry
+from coachmand.rpc.registry import Methods
 
 BACKLOG = 128
 # Out of descriptors or memory: connections wait in the backlog meanwhile.
 ACCEPT_RETRY_S = 0.1
+CROWDED_RETRY_S = 1.0
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _UCRED = struct.Struct("3i")
 
@@ -38,7 +40,12 @@ class Listener:
     """
 
     def __init__(
-        self, path: str, passed: socket.socket | None = None, *, owned: bool = True
+        self,
+        path: str,
+        passed: socket.socket | None = None,
+        *,
+        owned: bool = True,
+        bounds: Bounds = OF_CLIENTS,
     ) -> None:
         """Bind, the directory being made when missing, or take over what listens at ``path``.
 
@@ -47,6 +54,7 @@ class Listener:
         """
         self.path = path
         self.peers: set[Peer] = set()
+        self._bounds = bounds
         self._owned = owned
         self._accepting = trio.CancelScope()
         directory, self._name = os.path.split(os.path.abspath(path))
@@ -105,7 +113,7 @@ class Listener:
 
     async def serve(
         self,
-        registry: Registry,
+        registry: Methods,
         make_context: Callable[[Peer], Any],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -115,12 +123,29 @@ class Listener:
             with self._accepting:
                 while True:
                     sock = await self._accept()
-                    peer = Peer(sock, registry, _credentials(sock))
-                    if _may_connect(peer.credentials.uid):
-                        self.peers.add(peer)
-                        nursery.start_soon(self._serve_peer, peer, make_context)
-                    else:
-                        _turn_away(sock, peer.credentials)
+                    peer = Peer(sock, registry, _credentials(sock), self._bounds)
+                    refusal = self._refusal(peer.credentials)
+                    if refusal is not None:
+                        _turn_away(sock, peer.credentials, refusal)
+                        continue
+                    self.peers.add(peer)
+                    nursery.start_soon(self._serve_peer, peer, make_context)
+
+    def _refusal(self, who: Credentials) -> RpcError | None:
+        """Why they may not connect, if they may not."""
+        if not _may_connect(who.uid):
+            return RpcError("Denied", f"cannot connect: uid {who.uid} does not own this daemon")
+        limit, active = self._bounds.connections, len(self.peers)
+        if limit is None or active < limit:
+            return None
+        return RpcError(
+            "Busy",
+            f"cannot connect: {active} connections are open on this socket",
+            hint="end one of them first",
+            retryable=True,
+            retry_after_s=CROWDED_RETRY_S,
+            detail={"source": "local", "limit": limit, "active": active},
+        )
 
     async def _serve_peer(self, peer: Peer, make_context: Callable[[Peer], Any]) -> None:
         try:
@@ -230,8 +255,7 @@ def _may_connect(uid: int) -> bool:
     return uid in (0, os.geteuid())
 
 
-def _turn_away(sock: socket.socket, who: Credentials) -> None:
-    log.warning("connection_refused", pid=who.pid, uid=who.uid)
-    error = RpcError("Denied", f"cannot connect: uid {who.uid} does not own this daemon")
+def _turn_away(sock: socket.socket, who: Credentials, error: RpcError) -> None:
+    log.warning("connection_refused", pid=who.pid, uid=who.uid, why=error.name)
     with sock, suppress(OSError):
         sock.send(encode_error(None, error))

@@ -6,7 +6,7 @@ value either has the type that the class declares or is refused.
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -76,6 +76,14 @@ def near(name: str, known: Iterable[str]) -> str | None:
     """The known name that ``name`` was probably meant to be."""
     matches = difflib.get_close_matches(name, list(known), n=1)
     return matches[0] if matches else None
+
+
+def members_of(cls: type) -> Iterator[tuple[str, type | None]]:
+    """The members of a parameter class, each with the class that its objects are of, if any."""
+    attrs.resolve_types(cls)
+    for member in attrs.fields(cls):
+        kinds = _alternatives(member.type) or (member.type,)
+        yield member.name, next((kind for kind in kinds if attrs.has(kind)), None)
 
 
 # --- strict hooks ---------------------------------------------------------------

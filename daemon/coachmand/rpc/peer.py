@@ -10,12 +10,12 @@ from attrs import frozen
 from jsonrpcserver.request import Request
 from jsonrpcserver.sentinels import NOID
 
-from coachman.wire import MAX_REQUEST_LINE_BYTES, MAX_REQUESTS_IN_FLIGHT
+from coachmand.rpc.bounds import OF_CLIENTS, Bounds
 from coachmand.rpc.envelope import Refusal, encode_error, encode_notification, encode_result, parse
 from coachmand.rpc.errors import RpcError, as_rpc_error
 from coachmand.rpc.lines import LineSplitter, LineTooLongError
 from coachmand.rpc.outbox import Outbox
-from coachmand.rpc.registry import Registry
+from coachmand.rpc.registry import Methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,10 +47,19 @@ class Peer:
 
     nursery: trio.Nursery
 
-    def __init__(self, sock: socket.socket, registry: Registry, credentials: Credentials) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        registry: Methods,
+        credentials: Credentials,
+        bounds: Bounds = OF_CLIENTS,
+    ) -> None:
         self.credentials = credentials
+        self.bounds = bounds
         self.context: Any = None
         self.on_close: list[Callable[[], None]] = []
+        # What of events is for the one at the other end.
+        self.veil: Callable[[bytes], bytes] = lambda lines: lines
         self._sock = sock
         self._registry = registry
         self._outbox = Outbox(sock)
@@ -69,7 +78,7 @@ class Peer:
         A handler that starts a subscription in ``nursery`` answers first if it
         returns without awaiting anything more.
         """
-        await self._outbox.put_events(lines)
+        await self._outbox.put_events(self.veil(lines))
 
     async def serve(self, make_context: "Callable[[Peer], Any]") -> None:
         """Serve the connection until it ends, then close the socket.
@@ -112,7 +121,7 @@ class Peer:
     # --- reading ----------------------------------------------------------------
 
     async def _receive(self, connection: trio.Nursery) -> None:
-        splitter = LineSplitter(MAX_REQUEST_LINE_BYTES)
+        splitter = LineSplitter(self.bounds.line_bytes)
         try:
             while chunk := await self._read():
                 await self._take_all(splitter.feed(chunk))
@@ -163,8 +172,8 @@ class Peer:
         key = object() if request.id is NOID else request.id
         if key in self._in_flight:
             raise RpcError("InvalidRequest", f"cannot accept: id {key!s:.40} is in flight already")
-        if len(self._in_flight) >= MAX_REQUESTS_IN_FLIGHT:
-            raise _busy(len(self._in_flight))
+        if len(self._in_flight) >= self.bounds.in_flight:
+            raise _busy(len(self._in_flight), self.bounds.in_flight)
         scope = self._in_flight[key] = trio.CancelScope()
         if self._registry.find(request.method).waits:
             self._waits.add(key)
@@ -214,7 +223,7 @@ class Peer:
             self._outbox.put_reply(encode_error(request.id, error))
 
     async def _refuse_long_line(self) -> None:
-        limit_mib = MAX_REQUEST_LINE_BYTES // 2**20
+        limit_mib = self.bounds.line_bytes // 2**20
         error = RpcError("InvalidRequest", f"cannot accept the line: it exceeds {limit_mib} MiB")
         self._outbox.put_reply(encode_error(None, error))
         self._outbox.flush()
@@ -239,14 +248,14 @@ class Peer:
         scope.cancel()
 
 
-def _busy(active: int) -> RpcError:
+def _busy(active: int, limit: int) -> RpcError:
     return RpcError(
         "Busy",
         f"cannot accept the request: {active} are in flight on this connection",
         hint="wait for an answer, or open another connection",
         retryable=True,
         retry_after_s=BUSY_RETRY_S,
-        detail={"source": "local", "limit": MAX_REQUESTS_IN_FLIGHT, "active": active},
+        detail={"source": "local", "limit": limit, "active": active},
     )
 
 

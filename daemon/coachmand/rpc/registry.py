@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import frozen
 from jsonrpcserver import async_dispatcher, dispatcher
@@ -34,6 +34,14 @@ class Method:
     errors: tuple[str, ...]
     inline: bool
     waits: bool
+
+
+class Methods(Protocol):
+    """What a connection dispatches to."""
+
+    def find(self, name: str) -> Method: ...
+    def call(self, context: Any, request: Request) -> Any: ...
+    async def call_async(self, context: Any, request: Request) -> Any: ...
 
 
 class Registry:

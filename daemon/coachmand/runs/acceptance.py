@@ -1,7 +1,8 @@
 """From a request to a run that is on record: a whole one or none."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -14,6 +15,8 @@ from ..journal.log import Journal
 from ..rpc.errors import RpcError
 from . import keys, resumption
 from .admission import Admission
+from .families import Families
+from .heritage import Heritage
 from .planning import Planned, plan
 from .record import Record
 from .request import StartRequest
@@ -24,8 +27,11 @@ from .space import check_room
 from .tasks import TaskStore
 from .view import View
 
+if TYPE_CHECKING:
+    from .run import Run
+
 Opening = Callable[[Record, Mapping[str, str]], Journal]
-Beginning = Callable[[Record, Journal, View, Mapping[str, str]], None]
+Beginning = Callable[[Planned, Journal, View], None]
 
 
 class House(Protocol):
@@ -33,6 +39,8 @@ class House(Protocol):
 
     services: Services
     tasks: TaskStore
+    families: Families
+    runs: "dict[str, Run]"
     cleaning: set[tuple[str, str]]
     retention: Retention
 
@@ -57,17 +65,39 @@ class Acceptance:
     def __repr__(self) -> str:
         return f"<Acceptance {'closed' if self.leaving else 'open'}>"
 
-    async def start(self, request: StartRequest) -> tuple[Record, bool]:
-        """Accept a run; returns its record and whether it is new. Raises RpcError."""
+    async def start(self, request: StartRequest, caller: str | None = None) -> tuple[Record, bool]:
+        """Accept a run; returns its record and whether it is new. Raises RpcError.
+
+        ``caller`` is the run that starts it, over its own socket: the new one is its child.
+        """
         self._check_means(request.no_wait)
-        planned = await plan(request, self._services, self._house.tasks)
+        if caller is None:
+            planned = await plan(request, self._services, self._house.tasks)
+        else:
+            heritage = self._heritage(caller)
+            planned = await self._plan_below(await heritage.bounded(request), heritage)
         await self._check_boundary()
         if request.dry_run:
             return planned.record, False
         return await self._accept(request, planned)
 
-    async def resume(self, request: ResumeRequest) -> tuple[Record, bool]:
-        """Accept a run in the session of one that has ended. Raises RpcError."""
+    def _heritage(self, caller: str) -> Heritage:
+        return Heritage(self._house.runs[caller], self._house.families, self._house.tasks)
+
+    async def _plan_below(self, request: StartRequest, heritage: Heritage) -> Planned:
+        ancestors = heritage.ancestors
+        planned = await plan(request, self._services, self._house.tasks, ancestors=ancestors)
+        await heritage.check(planned)
+        return planned
+
+    async def resume(
+        self, request: ResumeRequest, caller: str | None = None
+    ) -> tuple[Record, bool]:
+        """Accept a run in the session of one that has ended. Raises RpcError.
+
+        ``caller`` is the run that resumes one of those below it.
+        """
+        heritage = None if caller is None else self._heritage(caller)
         state = self._services.state
         if request.request_key is not None:
             held = await trio.to_thread.run_sync(
@@ -77,7 +107,7 @@ class Acceptance:
             if held is not None and held == request.run:
                 return await self._house.record_of(held), False
         self._check_means(request.no_wait)
-        planned = await resumption.plan_again(request, self._house)
+        planned = await resumption.plan_again(request, self._house, heritage)
         await self._check_boundary()
         return await self._accept(request, planned)
 
@@ -149,19 +179,39 @@ class Acceptance:
             raise _held(record, holder)
         if (record.repository.key, record.task) in house.cleaning:
             raise _in_cleanup(record)
-        house.hold(record)
+        with house.families.place(record), self._reserved(record):
+            house.hold(record)
+            try:
+                journal = await trio.to_thread.run_sync(self._write_intent, planned)
+                view = await self._queue(record, journal, planned.prompt)
+            except durable.DiskError as error:
+                house.release(record)
+                self._services.storage.refused(error, "a run's record")
+                self._services.storage.check("start")
+                raise
+            except BaseException:
+                house.release(record)
+                raise
+            self._begin(planned, journal, view)
+
+    @contextmanager
+    def _reserved(self, record: Record) -> Iterator[None]:
+        """A place for a child before it is on record: its parent holds one while it waits.
+
+        Were it to queue, parents could hold all the places that their children wait for.
+        """
+        admission = self._services.admission
+        if not record.ancestors:
+            yield
+            return
+        if admission.active >= admission.limit:
+            raise _busy(admission, "start it once some have ended")
+        admission.take(record.run)
         try:
-            journal = await trio.to_thread.run_sync(self._write_intent, planned)
-            view = await self._queue(record, journal, planned.prompt)
-        except durable.DiskError as error:
-            house.release(record)
-            self._services.storage.refused(error, "a run's record")
-            self._services.storage.check("start")
-            raise
+            yield
         except BaseException:
-            house.release(record)
+            admission.leave(record.run)
             raise
-        self._begin(record, journal, view, planned.environment)
 
     def _write_intent(self, planned: Planned) -> Journal:
         """A run's record is durable before its worktree, branch or process exists. Blocks."""

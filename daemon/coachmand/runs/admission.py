@@ -88,6 +88,12 @@ class Admission:
 
         ``since_s`` (of the epoch) is when the wait began: a daemon's restart costs nobody a place.
         """
+        if run in self._holders:
+            # It was given one in advance, which is no use while its account is held.
+            if not self._paused and account not in self.held():
+                admitted()
+                return
+            self._holders.discard(run)
         since_s = time.time() if since_s is None else since_s
         rank = since_s - priority * PRIORITY_S
         self._queue.append(Waiter(run, admitted, account, rank))

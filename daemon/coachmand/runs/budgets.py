@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import optional
 
 from ..journal import vocabulary as v
@@ -12,17 +12,19 @@ from ..rpc.params import must
 from . import inbox
 from .costs import cost_of
 from .deadlines import LIVING
+from .grants import Delegate
 
 if TYPE_CHECKING:
     from .run import Run
 
 
+HANDED_OUT = "delegate."
 _ABOVE_0 = must("a number above 0", lambda limit: limit > 0)
 
 
 @frozen
 class Limits:
-    """How many tokens and dollars a run may use; None: as many as it likes."""
+    """How many tokens and dollars a run may use, with all below it; None: as many as it likes."""
 
     tokens: int | None = field(default=None, validator=optional(_ABOVE_0))
     cost_usd: float | None = field(default=None, validator=optional(_ABOVE_0))
@@ -30,7 +32,10 @@ class Limits:
 
 @frozen
 class Exceeded:
-    """The limit that was passed: ``which`` is a member of `Limits`."""
+    """The limit that was passed.
+
+    ``which`` is a member of `Limits`, or after ``delegate.`` one of what its ancestor hands out.
+    """
 
     which: str
     limit: float
@@ -38,14 +43,14 @@ class Exceeded:
 
     def words(self) -> str:
         """The same for people."""
-        if self.which == "tokens":
-            return f"it used {self.used:,.0f} tokens of {self.limit:,.0f}"
-        return f"it cost ${self.used:.4f} of ${self.limit:.4f}"
+        who = "the runs below its parent" if self.which.startswith(HANDED_OUT) else "it"
+        if self.which.endswith("tokens"):
+            return f"{who} used {self.used:,.0f} tokens of {self.limit:,.0f}"
+        return f"{who} cost ${self.used:.4f} of ${self.limit:.4f}"
 
 
-def exceeded(limits: Limits, usage: Mapping[str, int] | None, usd: float | None) -> Exceeded | None:
+def exceeded(limits: Limits | Delegate, tokens: int | None, usd: float | None) -> Exceeded | None:
     """The first limit that was passed."""
-    tokens = (usage or {}).get("total")
     if limits.tokens is not None and tokens is not None and tokens > limits.tokens:
         return Exceeded("tokens", limits.tokens, tokens)
     if limits.cost_usd is not None and usd is not None and usd > limits.cost_usd:
@@ -70,8 +75,7 @@ class Budget:
         run, view = self._run, self._run.view
         if view.exceeded is not None:
             return
-        usd = self._usd if view.cost_usd is None else view.cost_usd
-        found = exceeded(run.fixed.limits, view.usage, usd)
+        found = exceeded(run.fixed.limits, *all_of_it(run, self.usd)) or self._handed_out()
         if found is None:
             self._price()
             return
@@ -82,9 +86,27 @@ class Budget:
         else:
             await run.record(told)
 
+    @property
+    def usd(self) -> float | None:
+        """What the run cost so far, as far as that is known."""
+        view = self._run.view
+        return self._usd if view.cost_usd is None else view.cost_usd
+
+    def _handed_out(self) -> Exceeded | None:
+        """What an ancestor may hand out, once all those below it together used more."""
+        families = self._run.services.families
+        for ancestor in families.above(self._run.fixed.ancestors):
+            if (granted := ancestor.fixed.delegate) is not None:
+                spent = families.spent_below(ancestor.fixed.run)
+                found = exceeded(granted, spent.tokens, spent.usd)
+                if found is not None:
+                    return evolve(found, which=f"{HANDED_OUT}{found.which}")
+        return None
+
     def priced(self, told: inbox.Priced) -> None:
         """What the tokens of before cost."""
         self._usd, self._pricing = told.usd, False
+        self._run.services.families.told(self._run)
 
     def _price(self) -> None:
         """Have what was used multiplied, where the agent tells no cost itself."""
@@ -99,7 +121,17 @@ class Budget:
         self._run.post(inbox.Priced(cost["usd"] if cost else None))
 
 
-def over(limits: Limits, usage: Mapping[str, int] | None, cost: Mapping[str, Any] | None) -> str:
-    """Which limit a run that has ended had passed, in words; "" for none."""
-    found = exceeded(limits, usage, cost["usd"] if cost else None)
+def all_of_it(run: "Run", usd: float | None) -> tuple[int | None, float | None]:
+    """What a run, whose own cost is ``usd``, used together with all below it."""
+    below, tokens = run.services.families.spent_below(run.fixed.run), (run.view.usage or {})
+    if not (below.tokens or below.usd):
+        return tokens.get("total"), usd
+    return tokens.get("total", 0) + below.tokens, (usd or 0.0) + below.usd
+
+
+def over(run: "Run", cost: Mapping[str, Any] | None) -> str:
+    """Which limit a run that comes to its end has passed, in words; "" for none."""
+    if run.view.exceeded is not None:
+        return Exceeded(**run.view.exceeded).words()
+    found = exceeded(run.fixed.limits, *all_of_it(run, cost["usd"] if cost else None))
     return found.words() if found is not None else ""

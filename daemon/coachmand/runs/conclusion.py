@@ -262,7 +262,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         session=view.session,
         session_wanted=run.attempts.acting.session or view.first_session,
         check=view.check,
-        over_budget=budgets.over(run.fixed.limits, view.usage, product.cost),
+        over_budget=budgets.over(run, product.cost),
     )
 
 
@@ -319,7 +319,7 @@ def result_of(
         "network": record.network,
         "session": view.session,
         "session_counters": view.session_counters,
-        "parent": None,
+        "parent": record.parent,
         "resumed_from": record.resumed_from,
         "outcome": view.outcome,
         "stop_reason": view.stop_reason,

@@ -36,6 +36,7 @@ class End:
         self.concluding = False
         self._epilogue: inbox.EpilogueDone | None = None
         self._epilogue_started = False
+        self._family_told = False
 
     def __repr__(self) -> str:
         return f"<End exit={self.exit is not None} concluding={self.concluding}>"
@@ -104,6 +105,7 @@ class End:
             reach("end.finished")
         await run.budget.check()
         await run.attempts.consider()
+        self._take_family_along()
         if not await run.check.advance():
             await self._conclude(exit)
 
@@ -128,6 +130,7 @@ class End:
         run = self._run
         await self._enter_stopping("start_failed" if self.failure else None, self.failure)
         self.concluding = True
+        self._take_family_along()
         run.preparation.stop()
         if run.view.attempt and not run.view.attempt_over:
             await run.record([Entry(v.ATTEMPT_ENDED, {"exit": None})])
@@ -136,6 +139,7 @@ class End:
     async def _conclude(self, exit: Mapping[str, Any]) -> None:
         run = self._run
         self.concluding = not run.view.goes_on
+        self._take_family_along()
         if not run.view.attempt_over:
             decision = modes.withdrawn("agent")
             leftovers = [resolved(request, decision) for request in run.view.pending]
@@ -149,10 +153,18 @@ class End:
     def conclude_again(self, exit: dict[str, Any]) -> None:
         """The attempt's end is on record already: only the run's own is missing."""
         self.exit, self.concluding = exit, True
+        self._take_family_along()
         self._run.spawn(self._gather)
+
+    def _take_family_along(self) -> None:
+        """Nobody is left who would take what they do."""
+        if not (self._family_told or self._run.view.goes_on):
+            self._family_told = True
+            self._run.services.families.take_along(self._run.fixed.run)
 
     async def _gather(self) -> None:
         await self._run.turns.settled()
+        await self._run.services.families.gone(self._run.fixed.run)
         reach("end.recording")
         product = await product_of(self._run)
         reach("end.tree_recorded")

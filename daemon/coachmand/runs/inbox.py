@@ -166,6 +166,11 @@ class Priced:
 
 
 @frozen
+class FamilyChanged:
+    """Runs below this one, or beside it, used more: what follows is seen by looking."""
+
+
+@frozen
 class Slept:
     """The machine was suspended and is awake again."""
 
@@ -203,6 +208,7 @@ Message = (
     | LivesOn
     | TurnRecorded
     | Slept
+    | FamilyChanged
     | Priced
     | CheckpointAsked
     | StorageChanged

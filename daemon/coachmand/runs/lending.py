@@ -87,6 +87,7 @@ class Lending:
         adapter = run.services.adapters[run.fixed.adapter]
         declared = adapter.spec.environment
         run.environment, _ = environment_of(asked.env, run.fixed.agent, declared, run.services)
+        run.lent = asked.env
         run.redact(run.environment[name] for name in secret_names(adapter, run.environment))
         await self._go_on(asked.by)
         asked.reply.give({"names": waits["names"]})

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import trio
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..evidence.state import repo_key
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
+from .references import resolve, resolve_among
 from .summary import summary_of
 from .supervisor import Supervisor
 
@@ -35,18 +36,27 @@ class Filter:
     here: str | None = None
     since: int | None = None
     attention: bool | None = None
+    parent: str | None = None
+    ancestor: str | None = None
     all: bool = False
     limit: int = 100
     cursor: str | None = None
 
 
 async def list_runs(
-    supervisor: Supervisor, wanted: Filter
+    supervisor: Supervisor, wanted: Filter, caller: str | None = None
 ) -> tuple[list[Summary], int, str | None]:
     """A page of summaries, how many runs ended too long ago for it, and where the next starts.
 
-    What needs attention comes first, then the newest.
+    What needs attention comes first, then the newest. A ``caller`` is a run, which sees itself
+    and what it started.
     """
+    if caller is not None:
+        return await _list_family(supervisor, wanted, caller)
+    if (named := wanted.ancestor or wanted.parent) is not None:
+        run = await resolve(supervisor, named, None)
+        wanted = _named(wanted, run)
+        return await _list_family(supervisor, wanted, run)
     repo = await _repo(supervisor, wanted.here)
     limit = max(1, min(wanted.limit, MAX_ROWS))
     living, skipped = _page_of_living(supervisor, wanted, repo)
@@ -65,6 +75,25 @@ async def list_runs(
     if recent_ms is not None:
         older = await trio.to_thread.run_sync(supervisor.services.index.count, recent_ms)
     return [*living, *ended], older, cursor
+
+
+def _named(wanted: Filter, run: str) -> Filter:
+    """The same with the run's id where it was named otherwise."""
+    return evolve(wanted, ancestor=wanted.ancestor and run, parent=wanted.parent and run)
+
+
+async def _list_family(
+    supervisor: Supervisor, wanted: Filter, run: str
+) -> tuple[list[Summary], int, str | None]:
+    """The same of ``run`` and what came from it, which are few: a cursor is a number."""
+    seen = await supervisor.families.seen_by(run)
+    if (named := wanted.ancestor or wanted.parent) is not None:
+        wanted = _named(wanted, resolve_among(seen, named))
+    found = [summary for summary in seen if _matches(summary, wanted, None)]
+    found.sort(key=lambda summary: summary["attention"] is None)
+    first = _number(wanted.cursor or "0")
+    end = first + max(1, min(wanted.limit, MAX_ROWS))
+    return found[first:end], 0, str(end) if end < len(found) else None
 
 
 def _page_of_living(
@@ -149,6 +178,8 @@ def _matches(summary: Summary, wanted: Filter, repo: str | None) -> bool:
         and (not wanted.outcome or summary["outcome"] in wanted.outcome)
         and (wanted.task is None or summary["task"] == wanted.task)
         and (wanted.agent is None or summary["agent"] == wanted.agent)
+        and (wanted.parent is None or summary.get("parent") == wanted.parent)
+        and (wanted.ancestor is None or wanted.ancestor in (summary.get("ancestors") or ()))
         and (repo is None or summary["repo"] == repo)
         and (wanted.attention is None or wanted.attention == (summary["attention"] is not None))
         and all(labels.get(key) == value for key, value in wanted.labels.items())

@@ -37,12 +37,16 @@ MAX_TITLE_CHARACTERS = 80
 
 @frozen
 class Planned:
-    """A run that may be started: its record, its task, its environment, its prompt."""
+    """A run that may be started: its record, its task, its environment, its prompt.
+
+    ``lent`` is the part of the environment that came with the request.
+    """
 
     record: Record
     task: Task
     environment: Mapping[str, str] = field(repr=False)
     prompt: str = field(repr=False)
+    lent: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
 
 
 @frozen
@@ -55,14 +59,24 @@ class Resumed:
 
 
 async def plan(
-    request: StartRequest, services: Services, tasks: TaskStore, resumed: Resumed | None = None
+    request: StartRequest,
+    services: Services,
+    tasks: TaskStore,
+    resumed: Resumed | None = None,
+    ancestors: tuple[str, ...] = (),
 ) -> Planned:
-    """Check a request against agent, profile, repository and task. Raises RpcError."""
+    """Check a request against agent, profile, repository and task. Raises RpcError.
+
+    ``ancestors`` are those of a run that another one starts.
+    """
     name, adapter = agent_of(request, services)
     check_agent(request, name, adapter, services)
     await check_budget(request, name, adapter, services)
     profile = _profile(request, services)
     found = await repository_of(request, services)
+    if ancestors:
+        # What the user has changed meanwhile is nothing to do with it.
+        found = evolve(found, uncommitted=0)
     base = await base_of(request, found, services)
     run = ids.new_run_id()
     named = task_name(request, run)
@@ -98,6 +112,8 @@ async def plan(
         warnings=warnings_of(request, found, task),
         continuing=len(task.runs),
         request_key=request.request_key,
+        ancestors=ancestors,
+        **_delegate(request),
         **_limited(request, adapter.spec, services),
         **_told(request, name, adapter, services),
         **_session(request, resumed),
@@ -106,7 +122,15 @@ async def plan(
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:
         prompt = brief(prompt, record.wall.epoch_ms)
-    return Planned(evolve(record, policy_digest=digest), task, environment, prompt)
+    record = evolve(record, policy_digest=digest)
+    return Planned(record, task, environment, prompt, request.env)
+
+
+def _delegate(request: StartRequest) -> dict[str, Any]:
+    """What it may start itself, and which values that could be lent on."""
+    if request.delegate is None:
+        return {}
+    return {"delegate": request.delegate, "lent": tuple(sorted(request.env))}
 
 
 def _limited(request: StartRequest, spec: AgentSpec, services: Services) -> dict[str, Any]:
@@ -157,6 +181,11 @@ def _profile(request: StartRequest, services: Services) -> str:
     if profile not in PROFILES:
         known = ", ".join(PROFILES)
         raise usage(f"this version has no profile {profile!r}", f"it has {known}")
+    if request.delegate is not None and not PROFILES[profile].delegates:
+        raise usage(
+            f"a run of profile {profile} gets no delegate: it could reach what it may not hand on",
+            "leave --delegate out, or use an isolated profile",
+        )
     return profile
 
 

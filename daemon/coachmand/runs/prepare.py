@@ -9,13 +9,14 @@ from typing import Any
 import trio
 from attrs import evolve, frozen
 
+from coachman import wire
 from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan, UserFiles
 from coachman_adapters.seeds import content_of
 from coachman_sandbox import environment as crossing
 from coachman_sandbox import executables, gitview, layout
 from coachman_sandbox.bubblewrap import Compiled, compile_policy
 from coachman_sandbox.host import Host, read_host
-from coachman_sandbox.policy import AgentAccess, GitView, Place, Policy, PolicyError
+from coachman_sandbox.policy import AgentAccess, Delegate, GitView, Place, Policy, PolicyError
 from coachman_sandbox.profiles import PROFILES
 
 from .. import durable
@@ -32,6 +33,7 @@ from .removal import remove_worktree
 from .services import Services
 from .tasks import MAKING, Task, TaskStore
 
+CLIENT = str(Path(wire.__file__).parent)
 # Stands for the home until the policy's digest has named it.
 UNNAMED_HOME = "/nonexistent"
 
@@ -81,12 +83,17 @@ def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequ
 
 
 def find_program(
-    agent: str, adapter: Adapter, services: Services, search: Mapping[str, str], *agent_roots: str
+    agent: str,
+    adapter: Adapter,
+    services: Services,
+    search: Mapping[str, str],
+    *agent_roots: str,
+    guests: bool = False,
 ) -> Program:
     """The agent's program on this host, outside of what agents write (``agent_roots`` too).
 
-    The configuration's executable, else the first on the PATH of ``search``. Blocks.
-    Raises `ExecutableError`.
+    The configuration's executable, else the first on the PATH of ``search``. With ``guests``
+    coachman's own programs can be run beside it. Blocks. Raises `ExecutableError`.
     """
     spec, forbidden = adapter.spec, forbidden_roots(services.state, *agent_roots)
     names, search = _searched(agent, spec.executables, services, search)
@@ -94,8 +101,9 @@ def find_program(
     found = None
     if names:
         found = executables.resolve(names, search, native=spec.native, forbidden=forbidden)
+    guests = guests or spec.runtime == "python"
     access = executables.agent_access(
-        found, env={}, credentials={}, python=python if spec.runtime == "python" else None
+        found, env={}, credentials={}, python=python if guests else None
     )
     if found is None and spec.runtime == "python":
         # Coachman's own program: its version, and the interpreter's hash.
@@ -225,6 +233,8 @@ def _place_and_compile(
     plan = adapter.plan(agent_request(record, adapter, site.subfolder))
     launch, home = compile_launch(record, directory, services, environment, plan, site)
     durable.make_directory(services.state.root / home)
+    if record.delegate is not None:
+        durable.make_directory(directory.delegate)
     private = services.state.root / home
     _copy_user_files(record, adapter, environment, private)
     if record.session is not None and record.resumed_from is None:
@@ -278,12 +288,12 @@ def compile_launch(
     """The sandbox of a run and its home. Reads the host, changes nothing. Blocks."""
     adapter = services.adapters[record.adapter]
     repo = record.repository
-    program = find_program(record.agent, adapter, services, environment, repo.toplevel)
+    program = _program(record, services, environment)
     view = gitview.git_view(repo.common_dir, site.admin)
     # Read anew: a laptop changes its network between two runs, a caller its certificates.
     host = read_host(environment)
     access = _access(record, services, environment, plan, program)
-    place = _place(record, directory, services, view, site.subfolder)
+    place = _place(record, directory, services, view, site.subfolder, program.python)
     policy, home = build_policy(record, services, place, access, host)
     words = {"{executable}": program.path or "", "{python}": program.python}
     launch = Launch(
@@ -299,6 +309,12 @@ def compile_launch(
     return launch, home
 
 
+def _program(record: Record, services: Services, environment: Mapping[str, str]) -> Program:
+    adapter, roots = services.adapters[record.adapter], record.repository.toplevel
+    guests = record.delegate is not None
+    return find_program(record.agent, adapter, services, environment, roots, guests=guests)
+
+
 def secret_names(adapter: Adapter, environment: Mapping[str, str]) -> list[str]:
     """The names of the agent's credentials that have a value."""
     return [name for name in adapter.spec.credentials if environment.get(name)]
@@ -311,14 +327,26 @@ def policy_digest(
     program: Program,
 ) -> str:
     """The digest of the policy to come: it says what is granted, not where that lies. Pure."""
+    return _to_come(record, services, environment, program).digest
+
+
+async def policy_as(record: Record, services: Services, environment: Mapping[str, str]) -> Policy:
+    """The policy of a run before it has a place. Raises ExecutableError, PolicyError."""
+    program = await trio.to_thread.run_sync(_program, record, services, environment)
+    return _to_come(record, services, environment, program)
+
+
+def _to_come(
+    record: Record, services: Services, environment: Mapping[str, str], program: Program
+) -> Policy:
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, ""))
     view = GitView(record.repository.common_dir, admin_name(record))
     directory = RunDirectory(services.state.run(record.run))
     access = _access(record, services, environment, plan, program)
-    place = _place(record, directory, services, view, "")
+    place = _place(record, directory, services, view, "", program.python)
     policy, _ = build_policy(record, services, place, access, services.boundary.host)
-    return policy.digest
+    return policy
 
 
 def build_policy(
@@ -347,6 +375,7 @@ def _access(
         **crossing.crossing(environment),
         **{name: environment[name] for name in adapter.spec.environment if name in environment},
         **crossing.run_variables(record.run, record.task, record.wall.epoch_ms),
+        **_delegate_variables(record),
         **plan.env,
     }
     return evolve(
@@ -356,9 +385,20 @@ def _access(
     )
 
 
+def _delegate_variables(record: Record) -> dict[str, str]:
+    granted = record.delegate
+    return crossing.delegate_variables(granted.depth, granted.children) if granted else {}
+
+
 def _place(
-    record: Record, directory: RunDirectory, services: Services, view: GitView, subfolder: str
+    record: Record,
+    directory: RunDirectory,
+    services: Services,
+    view: GitView,
+    subfolder: str,
+    python: str,
 ) -> Place:
+    delegate = Delegate(str(directory.delegate), CLIENT, python) if record.delegate else None
     return Place(
         workspace=record.worktree,
         subfolder=subfolder,
@@ -369,6 +409,7 @@ def _place(
         inputs=str(directory.inputs),
         guest=services.guest,
         state_dir=os.path.realpath(services.state.root),
+        delegate=delegate,
     )
 
 

@@ -13,6 +13,7 @@ from ..journal.order import Source
 from .budgets import Limits
 from .clock import Moment
 from .deadlines import CHECK_DEFAULT_S, PARKED_DEFAULT_S
+from .grants import Delegate
 
 # A request may name any of its members later; these names never carry a secret.
 _CONVERTER = cattrs.Converter()
@@ -44,7 +45,9 @@ class Record:
     """Everything about a run that does not change. ``environment`` maps names to their source.
 
     ``session`` is the one to take up again, of the run ``resumed_from``, with the
-    ``session_counters`` that its last run left.
+    ``session_counters`` that its last run left. ``ancestors`` are the runs that it belongs
+    to, the one that a person started first, its parent last. ``lent`` names the values that a
+    person lent and that it may lend on.
     """
 
     run: str
@@ -91,6 +94,19 @@ class Record:
     resumed_from: str | None = None
     session: str | None = None
     session_counters: Mapping[str, float] | None = None
+    ancestors: tuple[str, ...] = ()
+    delegate: Delegate | None = None
+    lent: tuple[str, ...] = ()
+
+    @property
+    def parent(self) -> str | None:
+        """The run that started this one; None where a person did."""
+        return self.ancestors[-1] if self.ancestors else None
+
+    @property
+    def root(self) -> str:
+        """The run that this one's whole family comes from."""
+        return self.ancestors[0] if self.ancestors else self.run
 
     @property
     def handle(self) -> str:

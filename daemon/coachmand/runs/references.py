@@ -1,6 +1,6 @@
 """From what people write (an id, a handle, a prefix, a task, @) to one run."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -41,6 +41,34 @@ async def resolve(supervisor: Supervisor, reference: str, directory: str | None)
     if found:
         raise _ambiguous(reference, found)
     raise await _unknown(supervisor, reference)
+
+
+def resolve_among(seen: Sequence[Summary], reference: str, itself: str | None = None) -> str:
+    """The same for a caller that sees only the runs of ``seen``, newest first.
+
+    Nothing is told of any other. "@" is the newest but ``itself``. Raises RpcError.
+    """
+    if not reference:
+        raise RpcError("InvalidParams", "cannot find a run: its name is empty")
+    if reference == NEWEST:
+        found = [summary for summary in seen if summary["run"] != itself][:1]
+    else:
+        found = [summary for summary in seen if reference == summary["run"]]
+        found = found or [summary for summary in seen if reference == summary["task"]][:1]
+        found = found or [summary for summary in seen if _begins(summary, reference)]
+    if len(found) == 1:
+        return str(found[0]["run"])
+    if found:
+        raise _ambiguous(reference, found)
+    raise RpcError(
+        "NotFound",
+        f"cannot find {reference[:100]!r}: the run that asks has started none of that name",
+        hint="coachman list shows those that it started",
+    )
+
+
+def _begins(summary: Summary, reference: str) -> bool:
+    return any(str(summary[name]).startswith(reference) for name in ("run", "handle"))
 
 
 async def _known(supervisor: Supervisor, run: str) -> str:
@@ -91,9 +119,7 @@ def _created(summary: Summary) -> tuple[int, str]:
 async def _candidates(supervisor: Supervisor, reference: str) -> list[Summary]:
     living = _summaries(
         supervisor,
-        lambda summary: (
-            summary["run"].startswith(reference) or summary["handle"].startswith(reference)
-        ),
+        lambda summary: _begins(summary, reference),
     )
     ended = await trio.to_thread.run_sync(supervisor.services.index.find, reference)
     names = {s["run"] for s in living}

@@ -11,6 +11,7 @@ from coachman.results import OnLimit, Permissions
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from .budgets import Limits
+from .grants import Delegate
 
 MAX_LABELS = 64
 MAX_KEY_CHARACTERS = 256
@@ -75,6 +76,7 @@ class StartRequest:
     ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
     when it ends; a run of higher ``priority`` gets a place before those of lower.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
+    ``delegate`` gives it a socket of its own, over which it may start runs itself.
     """
 
     dir: str = field(validator=must("an absolute path", _is_path))
@@ -115,6 +117,7 @@ class StartRequest:
     check: str | None = field(
         default=None, validator=optional(must("a command without NUL", lambda c: "\0" not in c))
     )
+    delegate: Delegate | None = None
 
 
 def usage(message: str, hint: str | None = None, **detail: Any) -> RpcError:

@@ -80,7 +80,7 @@ class Rescue:
         if found is None:
             await self._give_up(run)
             return
-        found.environment = run.environment
+        found.environment, found.lent = run.environment, run.lent
         found.taken_up_again = True
         supervisor.carry(found)
 

@@ -62,7 +62,19 @@ class House(Protocol):
     async def record_of(self, run: str) -> Record: ...
 
 
-async def plan_again(request: ResumeRequest, house: House) -> Planned:
+class Bounding(Protocol):
+    """What a run that resumes one below it can give."""
+
+    @property
+    def ancestors(self) -> tuple[str, ...]: ...
+
+    async def bounded(self, request: StartRequest, *, clamp: bool = False) -> StartRequest: ...
+    async def check(self, planned: Planned) -> None: ...
+
+
+async def plan_again(
+    request: ResumeRequest, house: House, heritage: Bounding | None = None
+) -> Planned:
     """Check that the session can be gone on with exactly. Raises RpcError."""
     before = await house.record_of(request.run)
     services = house.services
@@ -74,8 +86,13 @@ async def plan_again(request: ResumeRequest, house: House) -> Planned:
     session = _session(before, spec, result)
     task = await trio.to_thread.run_sync(_task_of, before, house.tasks)
     counters = await trio.to_thread.run_sync(_counters, services, task, before.agent, session)
-    wanted = _as_before(request, before)
-    planned = await plan(wanted, services, house.tasks, Resumed(before.run, session, counters))
+    wanted, resumed = _as_before(request, before), Resumed(before.run, session, counters)
+    if heritage is None:
+        planned = await plan(wanted, services, house.tasks, resumed)
+    else:
+        wanted = await heritage.bounded(wanted, clamp=True)
+        planned = await plan(wanted, services, house.tasks, resumed, heritage.ancestors)
+        await heritage.check(planned)
     record = planned.record
     # The session was begun in this directory, and agents look for theirs by it.
     repository = evolve(record.repository, prefix=before.repository.prefix)
@@ -149,6 +166,7 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         priority=before.priority,
         output_limit=before.output_limit,
         check=before.check or "",
+        delegate=before.delegate,
     )
 
 

@@ -28,7 +28,7 @@ from .attempts import Attempts
 from .budgets import Budget
 from .check import Check
 from .clock import boottime_s, stamp
-from .conclusion import conclude, product_of, write_result
+from .conclusion import ENDED_BY_REASON, conclude, product_of, write_result
 from .end import End
 from .keepers import KeeperError, Starting
 from .lending import Lending
@@ -45,7 +45,10 @@ log = structlog.get_logger("run")
 
 
 class Run:
-    """A living run. ``environment`` holds the caller's variables, in memory only."""
+    """A living run. ``environment`` holds the caller's variables, in memory only.
+
+    ``lent`` are those of them that came with the request, which its children get as well.
+    """
 
     def __init__(
         self,
@@ -56,8 +59,10 @@ class Run:
         services: Services,
         environment: Mapping[str, str],
         *,
+        lent: Mapping[str, str] | None = None,
         broken: str | None = None,
     ) -> None:
+        self.lent = lent or {}
         self.broken = broken
         self.taken_up_again = broken is not None
         self.found: dict[str, Any] | None = None
@@ -90,12 +95,22 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.fixed.handle} {self.view!r} {self.attempt!r}>"
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is on its way to its end, for good."""
+        view = self.view
+        if self.end.concluding or view.state in ("checking", "ended"):
+            return True
+        return view.state == "stopping" and view.reason in ENDED_BY_REASON
+
     # --- the task ---
 
     async def live(self) -> None:
         """Carry the run to its end, from wherever it is."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            if self.fixed.delegate is not None and self.view.state != "ended":
+                nursery.start_soon(self.services.offer, self)
             if self.found is not None and self.view.state != "ended":
                 await self.record([Entry(v.RUN_RECOVERED, self.found)])
             if self.broken and self.view.state != "ended":
@@ -163,7 +178,10 @@ class Run:
         events = await self.journal.append(late.marked(view, entries), envelope)
         for event in events:
             view.apply(event)
-        if any(event["type"] in v.CHANGES for event in events):
+        types = {event["type"] for event in events}
+        if v.USAGE_UPDATED in types and self.fixed.ancestors:
+            self.services.families.told(self)
+        if types & v.CHANGES:
             self.services.on_change()
 
     async def enter(
@@ -392,6 +410,7 @@ class Run:
     ) -> None:
         """Bring the run to its end now, whatever its agent is at."""
         await self.enter("stopping", reason, by, error, told=told)
+        self.services.families.take_along(self.fixed.run)
         if self.attempt is not None:
             await self.climb()
 

@@ -1,6 +1,7 @@
 """What every run shares: the state directory, the workers, the boundary, the settings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 from attrs import Factory, define, field
 
@@ -17,6 +18,14 @@ from .boundary import Boundary, Outlook
 from .scopes import Scopes
 from .storage import Storage
 from .survivors import Survivors
+
+if TYPE_CHECKING:
+    from .families import Families
+    from .run import Run
+
+
+async def _offer_nothing(_run: "Run") -> None:
+    """Without methods there is nothing to ask."""
 
 
 @define
@@ -43,6 +52,9 @@ class Services:
     order: Order = field(factory=Order)
     survivors: Survivors = field(factory=Survivors)
     on_change: Callable[[], None] = lambda: None
+    families: "Families" = field(init=False)
+    # Serves a run's own socket for as long as it lives.
+    offer: "Callable[[Run], Awaitable[None]]" = _offer_nothing
 
     @property
     def boundary(self) -> Boundary:

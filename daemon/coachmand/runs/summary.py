@@ -20,6 +20,8 @@ def summary_of(record: Record, view: View, held_until_ms: int | None = None) -> 
         "task": record.task,
         "repo": record.repository.key,
         "agent": record.agent,
+        "parent": record.parent,
+        "ancestors": list(record.ancestors),
         "state": view.state if view.outcome is None else "ended",
         "reason": view.reason,
         "outcome": view.outcome,

@@ -20,7 +20,9 @@ from .acceptance import Acceptance
 from .cleanup import Cleanup
 from .clock import asleep_s
 from .environment import environment_of
+from .families import Families
 from .leases import Leases
+from .planning import Planned
 from .prepare import secret_names
 from .record import Record
 from .replay import fold, latest_checkpoint
@@ -57,6 +59,7 @@ class Supervisor:
         self.leases = Leases()
         self.cleanup = Cleanup(self)
         self.retention = Retention(services, self.tasks, self.cleanup)
+        self.families = services.families = Families(self)
         self.acceptance = Acceptance(self, self._open_journal, self._begin)
         self._rescue = Rescue(self)
         services.on_change = self._changed
@@ -94,13 +97,18 @@ class Supervisor:
 
     # --- starting ---
 
-    async def start(self, request: StartRequest) -> tuple[Record, bool]:
-        """Accept a run; returns its record and whether it is new. Raises RpcError."""
-        return await self.acceptance.start(request)
+    async def start(self, request: StartRequest, caller: str | None = None) -> tuple[Record, bool]:
+        """Accept a run; returns its record and whether it is new. Raises RpcError.
 
-    async def resume(self, request: ResumeRequest) -> tuple[Record, bool]:
+        ``caller`` is the run that asks for it over its own socket, if it was one.
+        """
+        return await self.acceptance.start(request, caller)
+
+    async def resume(
+        self, request: ResumeRequest, caller: str | None = None
+    ) -> tuple[Record, bool]:
         """Accept a run that goes on in the session of one that has ended. Raises RpcError."""
-        return await self.acceptance.resume(request)
+        return await self.acceptance.resume(request, caller)
 
     def _open_journal(self, record: Record, environment: Mapping[str, str]) -> Journal:
         adapter = self.services.adapters[record.adapter]
@@ -115,11 +123,12 @@ class Supervisor:
             record.source,
         )
 
-    def _begin(
-        self, record: Record, journal: Journal, view: View, environment: Mapping[str, str]
-    ) -> None:
+    def _begin(self, planned: Planned, journal: Journal, view: View) -> None:
+        record, environment = planned.record, planned.environment
         directory = RunDirectory(self.services.state.run(record.run))
-        self.carry(Run(record, directory, journal, view, self.services, environment))
+        run = Run(record, directory, journal, view, self.services, environment, lent=planned.lent)
+        self.carry(run)
+        self.families.joined(run)
 
     # --- leaving ---
 
@@ -178,6 +187,7 @@ class Supervisor:
             for name in markers:
                 nursery.start_soon(self._recover, name, limiter)
         self.services.admission.pause(False, "recovering")
+        await self.families.recovered()
         self._nursery.start_soon(self.retention.keep, self.runs)
         self._nursery.start_soon(self._watch_sleep)
 
@@ -267,6 +277,7 @@ class Supervisor:
         self.runs.pop(run.fixed.run, None)
         self.leases.forget(lambda name, _lease: name == run.fixed.run)
         self.release(run.fixed)
+        self.families.over(run)
         self.services.admission.leave(run.fixed.run)
         self.services.admission.release(run.fixed.run)
         self.services.order.wake()

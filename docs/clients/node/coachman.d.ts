@@ -247,6 +247,18 @@ export type DaemonStatus = {
   "version": string;
 };
 
+/** A run's own socket, and what it may start over it.
+ *
+ * `depth` levels below it, `children` at once on all of them together, in all for so many
+ * `tokens` and dollars. `agents` are those that it may start beside its own. */
+export type Delegate = {
+  "depth": number;
+  "children": number;
+  "tokens"?: number | null;
+  "cost_usd"?: number | null;
+  "agents"?: Array<string>;
+};
+
 /** One page of a patch; `patch_b64` replaces `patch` where it is not UTF-8.
  *
  * `source` and `target` are the commits that were compared. */
@@ -515,7 +527,9 @@ export type EventAttemptStarted = {
   "why": string;
 };
 
-/** The run used more than it may: `which` is tokens or cost_usd. */
+/** The run used more than it may: `which` is tokens or cost_usd.
+ *
+ * After `delegate.` it is what all the runs below one of its ancestors may use together. */
 export type EventBudgetExceeded = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
@@ -1144,7 +1158,7 @@ export type Lent = {
   "state": string;
 };
 
-/** How many tokens and dollars a run may use; None: as many as it likes. */
+/** How many tokens and dollars a run may use, with all below it; None: as many as it likes. */
 export type Limits = {
   "tokens"?: number | null;
   "cost_usd"?: number | null;
@@ -1279,6 +1293,7 @@ export type Resumable = {
  * `request` is what was recorded before it began, `prompt` the beginning of its text. */
 export type RunDetails = {
   "agent": string;
+  "ancestors"?: Array<string>;
   "attempts": number;
   "attention": Attention | null;
   "bytes"?: number;
@@ -1305,6 +1320,7 @@ export type RunDetails = {
   "network": string;
   "now": string | null;
   "outcome": string | null;
+  "parent"?: string | null;
   "permissions": "allow" | "ask" | "deny";
   "profile": string;
   "prompt": string;
@@ -1421,6 +1437,7 @@ export type RunStarted = {
 /** One row of `run.list`. */
 export type RunSummary = {
   "agent": string;
+  "ancestors"?: Array<string>;
   "attention": Attention | null;
   "bytes"?: number;
   "changes": Changes | null;
@@ -1444,6 +1461,7 @@ export type RunSummary = {
   "network": string;
   "now": string | null;
   "outcome": string | null;
+  "parent"?: string | null;
   "permissions": "allow" | "ask" | "deny";
   "profile": string;
   "queued_prompts"?: number;
@@ -1785,6 +1803,8 @@ export interface Methods {
       "here"?: string | null;
       "since"?: number | null;
       "attention"?: boolean | null;
+      "parent"?: string | null;
+      "ancestor"?: string | null;
       "all"?: boolean;
       "limit"?: number;
       "cursor"?: string | null;
@@ -1869,6 +1889,7 @@ export interface Methods {
       "priority"?: number;
       "output_limit"?: number | null;
       "check"?: string | null;
+      "delegate"?: Delegate | null;
     };
     result: RunStarted;
   };

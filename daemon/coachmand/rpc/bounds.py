@@ -1,0 +1,26 @@
+"""What one connection may take up: more for the user's own clients than for an agent's."""
+
+from attrs import frozen
+
+from coachman.wire import (
+    DELEGATE_CONNECTIONS,
+    DELEGATE_REQUEST_LINE_BYTES,
+    DELEGATE_REQUESTS_IN_FLIGHT,
+    MAX_REQUEST_LINE_BYTES,
+    MAX_REQUESTS_IN_FLIGHT,
+)
+
+
+@frozen
+class Bounds:
+    """``connections`` at once on one socket (None: any number), each with so much in flight."""
+
+    line_bytes: int
+    in_flight: int
+    connections: int | None = None
+
+
+OF_CLIENTS = Bounds(MAX_REQUEST_LINE_BYTES, MAX_REQUESTS_IN_FLIGHT)
+OF_DELEGATES = Bounds(
+    DELEGATE_REQUEST_LINE_BYTES, DELEGATE_REQUESTS_IN_FLIGHT, DELEGATE_CONNECTIONS
+)

@@ -1,0 +1,48 @@
+"""Whether one policy grants more than another: a pure comparison of what was compiled."""
+
+from collections.abc import Mapping
+
+from .policy import Bind, Mount, Policy, access, contains
+
+# What may be done at a place, by how much that is.
+_ACCESS = ("read-only", "memory", "read-write")
+# Networks that are part of another one.
+_BELOW: Mapping[str, tuple[str, ...]] = {}
+
+
+def exceeding(child: Policy, parent: Policy) -> str | None:
+    """What ``child`` grants beyond ``parent``, in words; None where it grants no more.
+
+    Names of profiles say nothing: only what is in the policies counts. Where a run's own
+    directories lie on the host differs from run to run; what it may do in them does not.
+    """
+    if child.network not in (parent.network, *_BELOW.get(parent.network, ())):
+        return f"network {child.network}"
+    if child.user_namespaces and not parent.user_namespaces:
+        return "user namespaces"
+    if lent := sorted(child.credentials - parent.credentials):
+        return f"credentials {', '.join(lent)}"
+    more = (mount for mount in child.mounts if not _is_granted(mount, parent))
+    return next((f"{access(mount)} {mount.destination}" for mount in more), None)
+
+
+def _is_granted(mount: Mount, parent: Policy) -> bool:
+    if mount.role == "mask" or not _touches_more_than_memory(mount):
+        return True
+    return any(_covers(given, mount) for given in parent.mounts)
+
+
+def _touches_more_than_memory(mount: Mount) -> bool:
+    """Files, links and directories of the sandbox's own root show nothing of the host."""
+    return isinstance(mount, Bind) or access(mount) == "read-write"
+
+
+def _covers(given: Mount, wanted: Mount) -> bool:
+    if _ACCESS.index(access(wanted)) > _ACCESS.index(access(given)):
+        return False
+    if wanted.role == "place" and given.role == "place":
+        return wanted.destination == given.destination
+    if not (isinstance(wanted, Bind) and isinstance(given, Bind)):
+        return False
+    # The same path of the host, or one below it.
+    return given.role != "place" and contains(given.source, wanted.source)
