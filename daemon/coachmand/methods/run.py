@@ -325,11 +325,16 @@ async def _result(context: Context, run: str) -> Any:
             f"cannot give the result: run {run[-5:]} is {state}",
             hint="it waits for an answer" if asks else "wait for it first",
             detail={"state": state},
-            next=[["coachman", "permissions" if asks else "wait", run[-5:]]],
+            next=[["coachman", "permissions" if asks else _ends(state), run[-5:]]],
         )
     record = await context.supervisor.record_of(run)
     resumable = await _resumable(context, record, found)
     return {**found, "final_path": str(directory.final), "resumable": resumable}
+
+
+def _ends(state: str) -> str:
+    """What leads to a run's end: a parked one has to be closed."""
+    return "close" if state == "parked" else "wait"
 
 
 async def _diff(context: Context, params: DiffParams) -> results.Diff:

@@ -176,7 +176,7 @@ class Acceptance:
         record, house = planned.record, self._house
         holder = house.holder(record.repository.key, record.task)
         if holder is not None:
-            raise _held(record, holder)
+            raise _held(record, await house.record_of(holder))
         if (record.repository.key, record.task) in house.cleaning:
             raise _in_cleanup(record)
         with house.families.place(record), self._reserved(record):
@@ -269,13 +269,15 @@ def _busy(admission: Admission, hint: str) -> RpcError:
     )
 
 
-def _held(record: Record, holder: str) -> RpcError:
+def _held(record: Record, holder: Record) -> RpcError:
+    # One that is kept ends when it is closed, however long somebody waits.
+    ends = "close" if holder.keep else "wait"
     return RpcError(
         "Conflict",
-        f"cannot start: run {holder[-5:]} works in task {record.task}",
+        f"cannot start: run {holder.handle} works in task {record.task}",
         hint="wait for it, close or cancel it, or name another task with -t",
-        detail={"holder": holder},
-        next=[["coachman", "wait", holder[-5:]], ["coachman", "cancel", holder[-5:]]],
+        detail={"holder": holder.run},
+        next=[["coachman", ends, holder.handle], ["coachman", "cancel", holder.handle]],
     )
 
 
