@@ -47,7 +47,11 @@ class EventStream:
         self._on_lost = on_lost
         self.reason: str | None = None
         self._connection: Connection | None = None
-        self._subscribe()
+        try:
+            self._subscribe()
+        except ConnectionLostError:
+            # Asking again costs nothing: a daemon that leaves just now is waited for as later on.
+            self._reconnect()
 
     def __repr__(self) -> str:
         return f"<EventStream {self._params} cursor={self.cursor!r} reason={self.reason!r}>"

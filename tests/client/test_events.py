@@ -48,6 +48,21 @@ def test_a_stream_goes_on_behind_the_last_event_of_a_lost_daemon(state_dir: Path
     assert len(lost) == 2
 
 
+def test_a_stream_that_met_a_leaving_daemon_asks_its_successor(state_dir: Path) -> None:
+    """Also the first request of a stream outlives the daemon that did not answer it."""
+    leaves = iter([True, False])
+
+    def subscribe(params: dict[str, object], peer: Peer) -> dict[str, object]:
+        if next(leaves):
+            peer.notify("daemon.leaving", reason="restart")
+            peer.hang_up()
+            return {}
+        return streaming(EVENTS)(params, peer)
+
+    with served(state_dir / "s", {"event.subscribe": subscribe}) as (_, client):
+        assert list(client.events(RUN, after_seq=2)) == EVENTS[2:]
+
+
 def test_a_stream_waits_for_a_daemon_that_is_restarted(state_dir: Path) -> None:
     """A daemon that is away for a moment is waited for."""
     path = state_dir / "s"
