@@ -139,7 +139,15 @@ class Armed:
         return self.left == 0 or (self.left < 0 and self.again)
 
 
-_ARMED = [Armed(text) for text in os.environ.get(VARIABLE, "").split(",") if text]
+_ARMED: list[Armed] = []
+
+
+def arm(points: str) -> None:
+    """Arm what ``points`` lists, and nothing else. Calls are guarded where any was armed before."""
+    _ARMED[:] = [Armed(text) for text in points.split(",") if text]
+
+
+arm(os.environ.get(VARIABLE, ""))
 
 
 def reach(name: str) -> None:

@@ -1,13 +1,15 @@
 """Twenty deaths of daemon, keeper and agent: nothing is orphaned, lost or untrue."""
 
 import random
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
 from crash_storm import CrashStorm
-from daemon_process import DaemonProcess, make_repository
+from daemon_process import make_repository
+from forked_daemon import ForkedDaemon
 
 # One of each stretch of a run's life; `scripts/soak crash` goes through all, many times.
 STRETCHES = {
@@ -19,8 +21,17 @@ STRETCHES = {
 }
 
 
+@pytest.fixture
+def daemon(state_dir: Path) -> Iterator[ForkedDaemon]:
+    """A daemon that is soon there again."""
+    process = ForkedDaemon(state_dir)
+    process.start()
+    yield process
+    process.tidy()
+
+
 @pytest.mark.parametrize("stretch", STRETCHES)
-def test_deaths_are_survived(daemon: DaemonProcess, state_dir: Path, stretch: str) -> None:
+def test_deaths_are_survived(daemon: ForkedDaemon, state_dir: Path, stretch: str) -> None:
     """Whoever dies and wherever, what was seen and promised stays true, and every run ends."""
     numbers = count()
     make = lambda: make_repository(state_dir / f"repo-{next(numbers)}")  # noqa: E731

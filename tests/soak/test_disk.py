@@ -7,6 +7,7 @@ import pytest
 
 from daemon_process import DaemonProcess
 from failing_disk import FailingDisk
+from forked_daemon import ForkedDaemon
 
 pytestmark = pytest.mark.soak
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.soak
 @pytest.fixture
 def idle(state_dir: Path) -> Iterator[DaemonProcess]:
     """A daemon that was not started yet."""
-    process = DaemonProcess(state_dir)
+    process = ForkedDaemon(state_dir)
     yield process
     process.tidy()
 

@@ -88,16 +88,7 @@ class DaemonProcess:
         """Start and wait until it answers."""
         reader, writer = os.pipe()
         with (self.root / "daemon.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [self.python, "-I", "-m", "coachmand", "--ready-fd", str(writer)],
-                env=self.env,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(writer,),
-                start_new_session=True,
-            )
+            self.process = self.spawn_daemon(writer, log.fileno())
         os.close(writer)
         with os.fdopen(reader, "rb") as pipe:
             ready, _, _ = select.select([pipe], [], [], READY_LIMIT_S)
@@ -105,6 +96,19 @@ class DaemonProcess:
         if not answer.get("ready"):
             raise AssertionError(f"the daemon did not start: {answer}\n{self.log[-4000:]}")
         return self
+
+    def spawn_daemon(self, ready: int, log: int) -> Any:
+        """A new process that will be the daemon; it tells of its readiness on ``ready``."""
+        return subprocess.Popen(
+            [self.python, "-I", "-m", "coachmand", "--ready-fd", str(ready)],
+            env=self.env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(ready,),
+            start_new_session=True,
+        )
 
     def kill(self) -> None:
         """SIGKILL: it has no moment to tidy up."""
