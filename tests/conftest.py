@@ -28,6 +28,7 @@ SOAK_KILLS = 200
 SOAK_RESTARTS = 20
 WORKERS_PER_CORE = 2
 MOST_WORKERS = 16
+SOAK_MINUTES = 1.0
 
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
@@ -71,6 +72,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=SOAK_RESTARTS,
         help=f"how often `scripts/soak restart` kills the daemon (default {SOAK_RESTARTS})",
+    )
+    group.addoption(
+        "--minutes",
+        type=float,
+        default=SOAK_MINUTES,
+        help=f"how long `scripts/soak run` goes on (default {SOAK_MINUTES:g})",
     )
 
 
@@ -164,6 +171,12 @@ def kills(request: pytest.FixtureRequest) -> int:
 def times(request: pytest.FixtureRequest) -> int:
     """How often a daemon is killed (``--times``)."""
     return int(request.config.getoption("--times"))
+
+
+@pytest.fixture
+def minutes(request: pytest.FixtureRequest) -> float:
+    """How long a storm of ordinary work goes on (``--minutes``)."""
+    return float(request.config.getoption("--minutes"))
 
 
 @pytest.fixture
