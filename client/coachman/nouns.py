@@ -98,6 +98,7 @@ class RunMethods(Noun):
         title: str | None = None,
         check: str | None = None,
         delegate: "Mapping[str, Any] | None" = None,
+        sentinel_file: str | None = None,
         on_limit: "results.OnLimit | None" = None,
         retries: int | None = None,
         limits: "Mapping[str, float] | None" = None,
@@ -116,8 +117,9 @@ class RunMethods(Noun):
         ``check_s``. With ``keep`` the run takes more prompts until it is closed;
         ``as_agent`` is one of the CLI's own agents, ``session`` one that you began
         by hand. ``check`` is a shell command that decides at the end, ``delegate`` what
-        it may start itself. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and
-        ``cost_usd``; ``output_limit`` is in bytes. The same ``request_key``, the same run.
+        it may start itself, ``sentinel_file`` a path at which a file then says how it
+        ended. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and ``cost_usd``;
+        ``output_limit`` is in bytes. The same ``request_key``, the same run.
         """
         params = given(
             prompt=prompt,
@@ -140,6 +142,7 @@ class RunMethods(Noun):
             title=title,
             check=check,
             delegate=delegate,
+            sentinel_file=sentinel_file,
             on_limit=on_limit,
             retries=retries,
             limits=limits,

@@ -65,6 +65,13 @@ STEPS = (
     "storage.reserve_given_up",
     "storage.room_again",
 )
+# The same of telling a run's end in a file.
+SENTINEL_STEPS = (
+    "sentinel.owed",
+    "sentinel.written",
+    "sentinel.ready",
+    "sentinel.moved",
+)
 # The same of a task that is cleaned up.
 CLEANUP_STEPS = (
     "cleanup.logs_deleted",
@@ -113,7 +120,9 @@ KEEPER_CALLS = (
     "keeper.disk.rename",
     "keeper.disk.renamed",
 )
-NAMES = frozenset(STEPS + CLEANUP_STEPS + FAMILY_STEPS + KEEPER_STEPS + CALLS + KEEPER_CALLS)
+NAMES = frozenset(
+    (*STEPS, *SENTINEL_STEPS, *CLEANUP_STEPS, *FAMILY_STEPS, *KEEPER_STEPS, *CALLS, *KEEPER_CALLS)
+)
 ACTIONS = ("kill", "eio", "enospc", "short", "note")
 ERRORS = {"eio": EIO, "enospc": ENOSPC, "short": ENOSPC}
 

@@ -253,6 +253,7 @@ async def _serve(
             nursery.start_soon(lifetime.keep)
             nursery.start_soon(report.keep_alive, service)
             nursery.start_soon(services.storage.keep)
+            nursery.start_soon(services.sentinels.keep)
             await supervisor.recover()
             await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))
             nursery.start_soon(report.tell_status, service, supervisor)

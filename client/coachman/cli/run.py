@@ -1,5 +1,7 @@
 """``coachman run``: start a run and, unless detached, stay with it to its end."""
 
+import os
+
 from ..environment import carried
 from ..errors import UsageError
 from ..wire import EXIT_OK, PERMISSION_MODES
@@ -66,6 +68,7 @@ COMMAND = Command(
         "let it start runs itself, DEPTH levels below it, so many CHILDREN at once",
         "depth=N,children=N",
     ),
+    Option("--sentinel-file", "a file that says how the run ended, once it has", "PATH"),
     Option("--base", "the commit to begin from", "REV"),
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -147,6 +150,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "output_limit": arguments.size("output-limit"),
         "check": arguments.text("check"),
         "delegate": granted(arguments.text("delegate")),
+        "sentinel_file": _resolved(console, arguments.text("sentinel-file")),
         "timeouts": timeouts(arguments, "run"),
         "labels": _labels(arguments.texts("label")),
         "title": arguments.text("title"),
@@ -154,6 +158,11 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "no_wait": arguments.has("no-wait") or None,
         "dry_run": arguments.has("dry-run") or None,
     }
+
+
+def _resolved(console: "Console", path: str | None) -> str | None:
+    """A path as the caller means it, from its own directory."""
+    return None if path is None else os.path.abspath(os.path.join(console.directory, path))
 
 
 def timeouts(arguments: "Arguments", verb: str) -> dict[str, float] | None:

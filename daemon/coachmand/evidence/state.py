@@ -36,7 +36,8 @@ class StateDirectory:
 
     def create(self) -> None:
         """Make what must exist before anything is written."""
-        for path in (self.runs, self.live, self.keys, self.root / "tasks", self.worktrees):
+        tops = (self.runs, self.live, self.keys, self.owed, self.root / "tasks", self.worktrees)
+        for path in tops:
             durable.make_directory(path)
 
     @property
@@ -52,6 +53,11 @@ class StateDirectory:
     def keys(self) -> Path:
         """Claims of request keys."""
         return self.root / "keys"
+
+    @property
+    def owed(self) -> Path:
+        """Markers of the runs that ended and whose sentinel is not written yet."""
+        return self.root / "owed"
 
     @property
     def index(self) -> Path:

@@ -13,7 +13,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..rpc.errors import RpcError
-from . import keys, resumption
+from . import keys, resumption, sentinel
 from .admission import Admission
 from .families import Families
 from .heritage import Heritage
@@ -216,6 +216,7 @@ class Acceptance:
     def _write_intent(self, planned: Planned) -> Journal:
         """A run's record is durable before its worktree, branch or process exists. Blocks."""
         record, state = planned.record, self._services.state
+        _clear_sentinel(record)
         durable.mark(state.live / record.run)
         try:
             reach("start.marked")
@@ -250,6 +251,17 @@ class Acceptance:
         state = self._services.state
         RunDirectory(state.run(record.run)).discard()
         durable.remove(state.live / record.run)
+
+
+def _clear_sentinel(record: Record) -> None:
+    """From here on what lies there is this run's. Blocks. Raises RpcError."""
+    if record.sentinel_file is None:
+        return
+    try:
+        sentinel.clear(record.sentinel_file)
+    except sentinel.SentinelError as error:
+        text = f"cannot start: the sentinel file {record.sentinel_file} {error}"
+        raise RpcError("InvalidParams", text) from error
 
 
 def _busy(admission: Admission, hint: str) -> RpcError:

@@ -19,7 +19,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry, decode, dump
 from ..journal.log import Journal
 from ..repos.errors import RepoError
-from . import budgets, verdict
+from . import budgets, sentinel, verdict
 from .attempt import STDERR_TAIL_BYTES
 from .prepare import admin_dir
 from .summary import summary_of
@@ -202,6 +202,10 @@ async def write_result(run: "Run", product: Product) -> None:
     reach("end.result_written")
     await write(run.services.index.put, [result["summary"]])
     reach("end.indexed")
+    if run.fixed.sentinel_file is not None:
+        text = sentinel.text_of(run.fixed.run, run.view)
+        await write(sentinel.owe, run.services.state, run.fixed.run, run.fixed.sentinel_file, text)
+        run.services.sentinels.add(run.fixed.run)
     await write(durable.remove, run.services.state.live / run.fixed.run)
 
 

@@ -28,7 +28,14 @@ from .requested_agent import (
     instance_model,
     program_of,
 )
-from .requested_place import base_of, check_of, repository_of, task_name, warnings_of
+from .requested_place import (
+    base_of,
+    check_of,
+    repository_of,
+    sentinel_of,
+    task_name,
+    warnings_of,
+)
 from .services import Services
 from .tasks import Task, TaskStore
 
@@ -103,6 +110,7 @@ async def plan(
         worktree=task.worktree,
         repository=evolve(repo, base=task.base),
         check=check_of(request, found, services),
+        sentinel_file=await sentinel_of(request, services),
         profile=profile,
         permissions=request.permissions or services.config.permissions or "allow",
         title=Redactor(secrets).mask_text(_title(request)),

@@ -83,6 +83,7 @@ class Record:
     as_agent: str | None = None
     keep: bool = False
     argv: tuple[str, ...] = ()
+    sentinel_file: str | None = None
     title: str = ""
     labels: Mapping[str, str] = field(factory=dict)
     environment: Mapping[str, str] = field(factory=dict)

@@ -75,6 +75,7 @@ class StartRequest:
     ``output_limit`` is how many bytes the agent may write.
     ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
     when it ends; a run of higher ``priority`` gets a place before those of lower.
+    ``sentinel_file`` is a path at which a file says how the run ended, once it has.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
     ``delegate`` gives it a socket of its own, over which it may start runs itself.
     """
@@ -114,6 +115,9 @@ class StartRequest:
     retries: int | None = field(default=None, validator=optional(_RETRIES))
     priority: int = field(default=0, validator=_PRIORITY)
     output_limit: int | None = field(default=None, validator=optional(_BYTES))
+    sentinel_file: str | None = field(
+        default=None, validator=optional(must("an absolute path", _is_path))
+    )
     check: str | None = field(
         default=None, validator=optional(must("a command without NUL", lambda c: "\0" not in c))
     )

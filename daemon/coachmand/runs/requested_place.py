@@ -2,10 +2,13 @@
 
 import os
 
+import trio
+
 from ..evidence import ids
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
+from . import sentinel
 from .request import StartRequest, usage
 from .services import Services
 from .tasks import Task
@@ -59,6 +62,19 @@ def check_of(request: StartRequest, found: FoundRepository, services: Services) 
     configured = services.config.repo.get(os.path.realpath(found.toplevel))
     given = request.check if request.check is not None else configured and configured.check
     return given if given and given.strip() else None
+
+
+async def sentinel_of(request: StartRequest, services: Services) -> str | None:
+    """Where the run's end is told in a file: outside of what agents write."""
+    path = request.sentinel_file
+    if path is None:
+        return None
+    trees = (str(services.state.root), str(services.state.worktrees))
+    try:
+        return await trio.to_thread.run_sync(sentinel.check, path, trees)
+    except sentinel.SentinelError as error:
+        text = f"the sentinel file {path} {error}"
+        raise usage(text, "name a new file in a directory of yours alone") from error
 
 
 def warnings_of(request: StartRequest, found: FoundRepository, task: Task) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from ..repos.pool import GitWorkers
 from .admission import Admission
 from .boundary import Boundary, Outlook
 from .scopes import Scopes
+from .sentinel import Sentinels
 from .storage import Storage
 from .survivors import Survivors
 
@@ -51,6 +52,9 @@ class Services:
     scopes: Scopes = field(factory=Scopes)
     order: Order = field(factory=Order)
     survivors: Survivors = field(factory=Survivors)
+    sentinels: Sentinels = field(
+        default=Factory(lambda self: Sentinels(self.state), takes_self=True)
+    )
     on_change: Callable[[], None] = lambda: None
     families: "Families" = field(init=False)
     # Serves a run's own socket for as long as it lives.
