@@ -117,9 +117,8 @@ class RunMethods(Noun):
         ``check_s``. With ``keep`` the run takes more prompts until it is closed;
         ``as_agent`` is one of the CLI's own agents, ``session`` one that you began
         by hand. ``check`` is a shell command that decides at the end, ``delegate`` what
-        it may start itself, ``sentinel_file`` a path at which a file then says how it
-        ended. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and ``cost_usd``;
-        ``output_limit`` is in bytes. The same ``request_key``, the same run.
+        it may start, ``sentinel_file`` a file that says how it ended. ``on_limit`` is wait
+        or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes.
         """
         params = given(
             prompt=prompt,

@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
         quiet = world.run("say hi\nsleep 600")
         with world.connect() as connection:
             line = request("run.get", run=quiet)
-            idle = _latencies(connection, line, measured_s)
+            idle = latencies(connection, line, measured_s)
             # Until all sixteen are started the first ones wait with their first word.
             seconds = measured_s + 15
             rounds = int(seconds / ROUND_S)
@@ -33,7 +33,7 @@ def measure(bench: Bench) -> Iterator[Figure]:
             runs = [world.run(prompt) for _ in range(RUNS)]
             until_heard(world, runs)
             before, begun = _events(world, runs), time.monotonic()
-            busy = _latencies(connection, line, measured_s)
+            busy = latencies(connection, line, measured_s)
             rate = (_events(world, runs) - before) / (time.monotonic() - begun)
     for percent in (50, 99):
         value = percentile(busy, percent) * 1000
@@ -48,7 +48,8 @@ def measure(bench: Bench) -> Iterator[Figure]:
         )
 
 
-def _latencies(connection: Connection, line: bytes, limit_s: float) -> list[float]:
+def latencies(connection: Connection, line: bytes, limit_s: float) -> list[float]:
+    """What each of so many seconds of calls took."""
     found = []
     for _ in turns(limit_s):
         found.append(connection.round_trip(line))

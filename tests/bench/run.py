@@ -30,6 +30,7 @@ MODULES = (
     "row_run",
     "row_first_event",
     "row_get",
+    "row_streams",
     "row_restart",
     "row_fanout",
     "row_memory",

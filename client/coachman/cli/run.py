@@ -150,7 +150,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "output_limit": arguments.size("output-limit"),
         "check": arguments.text("check"),
         "delegate": granted(arguments.text("delegate")),
-        "sentinel_file": _resolved(console, arguments.text("sentinel-file")),
+        "sentinel_file": _resolved(arguments.text("sentinel-file")),
         "timeouts": timeouts(arguments, "run"),
         "labels": _labels(arguments.texts("label")),
         "title": arguments.text("title"),
@@ -160,9 +160,9 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
     }
 
 
-def _resolved(console: "Console", path: str | None) -> str | None:
+def _resolved(path: str | None) -> str | None:
     """A path as the caller means it, from its own directory."""
-    return None if path is None else os.path.abspath(os.path.join(console.directory, path))
+    return None if path is None else os.path.abspath(path)
 
 
 def timeouts(arguments: "Arguments", verb: str) -> dict[str, float] | None:

@@ -53,6 +53,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "dir": HOST_PATH,
         "argv": COMMAND,
         "check": COMMAND,
+        "sentinel_file": HOST_PATH,
         "env": ENVIRONMENT,
         "session": "it is a session of the user's own",
     },

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..journal import vocabulary as v
-from . import again
+from . import again, markers
 from .clock import Moment, Stopwatch
 from .deadlines import RUNS_IN, WORKING
 from .members import Permission, Queued, Site
@@ -251,9 +251,11 @@ def _chunk(view: "View", event: Event) -> None:
     if not view.message_open or (message_id and message_id != view.message_id):
         view.message, view.message_characters = [], 0
         view.message_from, view.message_cut = event["seq"], False
-        view.now = None
+        view.now, view.marker_line, view.fenced = None, "", False
     view.message_id, view.message_open = message_id or view.message_id, True
     view.message.append(event["text"])
+    if said := markers.read(view, event["text"]):
+        view.now = said[:NOW_CHARACTERS]
     view.message_characters += len(event["text"])
     if view.message_characters > 2 * MAX_MESSAGE_CHARACTERS:
         # The end of what a program wrote says more than its beginning.
@@ -285,6 +287,14 @@ def _thought(view: "View", _event: Event) -> None:
 
 def _status(view: "View", event: Event) -> None:
     view.now = str(event.get("label") or event.get("phase"))[:NOW_CHARACTERS]
+
+
+def _plan(view: "View", event: Event) -> None:
+    """What it is at, by its own list; a tool that is used says more."""
+    entries = event.get("entries") or ()
+    current = next((e for e in entries if e.get("status") == "in_progress"), None)
+    if current is not None and current.get("content") and not view.open_tools:
+        view.now = str(current["content"])[:NOW_CHARACTERS]
 
 
 def _usage(view: "View", event: Event) -> None:
@@ -349,4 +359,5 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.TOOL_CALL: _tool,
     v.TOOL_UPDATE: _tool,
     v.STATUS: _status,
+    v.PLAN: _plan,
 }

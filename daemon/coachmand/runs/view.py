@@ -95,6 +95,8 @@ class View:
     message_characters: int = 0
     message_from: int = 0
     message_cut: bool = False
+    marker_line: str = ""
+    fenced: bool = False
     now: str | None = None
     outcome: str | None = None
     stop_reason: str | None = None

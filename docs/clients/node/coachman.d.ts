@@ -1888,6 +1888,7 @@ export interface Methods {
       "retries"?: number | null;
       "priority"?: number;
       "output_limit"?: number | null;
+      "sentinel_file"?: string | null;
       "check"?: string | null;
       "delegate"?: Delegate | null;
     };
