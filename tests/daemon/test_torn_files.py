@@ -27,6 +27,7 @@ from coachmand.runs.tasks import TaskStore
 from daemon_process import DaemonProcess
 
 FLIPS = 60
+EACH_BYTE, STRIDE = 20, 13
 RECORDS = ("request.json", "result.json", "keys/*.json", "tasks/*/*.json")
 KEEPER_FILES = {"keeper.json": read_state, "exit.json": read_exit}
 
@@ -50,10 +51,11 @@ def ended(daemon: DaemonProcess, repo: Path) -> str:
 
 
 def cuts(whole: bytes) -> Iterator[bytes]:
-    """``whole`` cut at each byte of its last record: of its last line, of all where it is one."""
-    start = whole[:-1].rfind(b"\n") + 1 if whole.endswith(b"}\n") else 0
-    start = start if whole[start:].startswith(b'{"') else 0
-    yield from (whole[:end] for end in range(start, len(whole)))
+    """``whole`` cut within its last line: at each byte of its ends, here and there between them."""
+    start = whole[:-1].rfind(b"\n") + 1
+    for end in range(start, len(whole)):
+        if min(end - start, len(whole) - 1 - end) < EACH_BYTE or end % STRIDE == 0:
+            yield whole[:end]
 
 
 def flipped(whole: bytes) -> Iterator[bytes]:
