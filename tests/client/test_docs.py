@@ -3,7 +3,7 @@
 import re
 
 from client_daemon import ROOT
-from coachman import nouns, wire
+from coachman import nouns, nouns_daemon, wire
 from coachman.cli.main import ALIASES, VERBS, _load
 
 CLI = (ROOT / "docs/cli.md").read_text()
@@ -45,7 +45,8 @@ def test_every_option_of_run_is_documented() -> None:
 def test_every_method_of_the_client_is_documented() -> None:
     """The table of nouns lists each public method."""
     for noun in (
-        nouns.DaemonMethods,
+        nouns_daemon.DaemonMethods,
+        nouns_daemon.LeaseMethods,
         nouns.AgentMethods,
         nouns.ProfileMethods,
         nouns.RunMethods,

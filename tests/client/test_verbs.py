@@ -525,7 +525,7 @@ def test_who_answered_is_told_when_nothing_waits(state_dir: Path) -> None:
     def listed(params: dict[str, object], _peer: Peer) -> dict[str, object]:
         return {"permissions": [] if params.get("pending") else [settled]}
 
-    with daemon_at(state_dir, permission__list=listed):
+    with daemon_at(state_dir, run__get=summary(), permission__list=listed):
         done = coachman(state_dir, "answer", HANDLE, "deny")
 
     assert done.returncode == 76
