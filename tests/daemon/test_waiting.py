@@ -1,5 +1,6 @@
 """Waiting for runs: what is pushed, and what a run needs a person for."""
 
+import json
 from pathlib import Path
 
 import live_runs as live
@@ -84,3 +85,32 @@ def test_several_runs_are_waited_for_at_once(daemon: DaemonProcess, repo: Path) 
     assert rows[quick]["outcome"] == "succeeded"
     assert rows[slow]["seconds_since_event"] is not None
     assert rows[quick]["next"]
+
+
+def test_runs_are_selected_by_what_they_are(daemon: DaemonProcess, repo: Path) -> None:
+    """Labels, states, the repository: all living runs that fit, for waiting and for ending."""
+    mine = [
+        live.keep(daemon, repo, "say one", task=f"t{n}", labels={"team": "a"}) for n in range(2)
+    ]
+    other = live.keep(daemon, repo, "say one", task="t9", labels={"team": "b"})
+    for run in (*mine, other):
+        live.until_parked(daemon, run)
+
+    def rows(*words: str, code: int = 0) -> list[str]:
+        done = daemon.cli(*words, "--json", cwd=repo)
+        assert done.returncode == code, done.stdout
+        return sorted(row["run"] for row in json.loads(done.stdout)["runs"])
+
+    waited = rows("wait", "-l", "team=a", "--until", "turn")
+    parked = rows("wait", "--here", "--state", "parked", "--timeout", "1s", code=11)
+    both = rows("wait", other, "-l", "team=a", "--until", "turn")
+    closed = rows("close", "-l", "team=a")
+    cancelled = rows("cancel", "--here")
+    at.result(daemon, other)
+    nothing = daemon.cli("cancel", "-l", "team=c", cwd=repo)
+    unsaid = daemon.cli("cancel", cwd=repo)
+
+    assert waited == closed == sorted(mine)
+    assert parked == both == sorted([*mine, other])
+    assert other in cancelled
+    assert (nothing.returncode, unsaid.returncode) == (66, 64)

@@ -2,6 +2,7 @@
 
 from ..wire import EXIT_OK
 from .options import Command
+from .selecting import SELECTORS, selected
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -10,18 +11,18 @@ if TYPE_CHECKING:
     from .options import Arguments
 
 COMMAND = Command(
-    "cancel X…",
+    "cancel X… [SELECTORS]",
     "End runs now. What they changed is kept; those that ended already are no error.",
-    operands=(1, None),
+    *SELECTORS,
+    operands=(0, None),
     missing="name a run, its task, or @",
 )
 
 
 def main(console: "Console", arguments: "Arguments") -> int:
     """Cancel all that are named."""
-    cancelled = console.client(introduced=True).run.cancel(
-        arguments.operands, dir=console.directory
-    )
+    runs = selected(console, arguments, COMMAND)
+    cancelled = console.client(introduced=True).run.cancel(runs, dir=console.directory)
     if console.json:
         console.document(cancelled)
     elif not console.quiet:

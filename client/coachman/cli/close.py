@@ -2,6 +2,7 @@
 
 from ..wire import EXIT_OK
 from .options import Command
+from .selecting import SELECTORS, selected
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -10,17 +11,19 @@ if TYPE_CHECKING:
     from .options import Arguments
 
 COMMAND = Command(
-    "close X…",
+    "close X… [SELECTORS]",
     "End kept runs once their turn is over and no prompt waits; parked ones end at once. Their\n"
     "outcome is that of the last turn. Those that end anyway, or have, are no error.",
-    operands=(1, None),
+    *SELECTORS,
+    operands=(0, None),
     missing="name a run, its task, or @",
 )
 
 
 def main(console: "Console", arguments: "Arguments") -> int:
     """Close all that are named."""
-    closed = console.client(introduced=True).run.close(arguments.operands, dir=console.directory)
+    runs = selected(console, arguments, COMMAND)
+    closed = console.client(introduced=True).run.close(runs, dir=console.directory)
     if console.json:
         console.document(closed)
     elif not console.quiet:

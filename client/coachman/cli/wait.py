@@ -15,6 +15,7 @@ from .choices import takes
 from .durations import seconds
 from .options import Command, Option
 from .render import question, state
+from .selecting import SELECTORS, selected
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -39,7 +40,8 @@ COMMAND = Command(
     ),
     Option("--any", "the first one is enough"),
     Option("--timeout", "give up after this long", "DURATION"),
-    operands=(1, None),
+    *SELECTORS,
+    operands=(0, None),
     missing="name a run, its task, or @",
 )
 # A daemon that is restarted is back within moments.
@@ -54,7 +56,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
         raise UsageError(f"cannot wait until {until!r}: choose {', '.join(UNTIL)}")
     timeout = arguments.text("timeout")
     query = {
-        "runs": arguments.operands,
+        "runs": selected(console, arguments, COMMAND),
         "until": until,
         "any": arguments.has("any") or None,
         "dir": console.directory,
