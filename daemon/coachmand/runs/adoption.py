@@ -326,7 +326,8 @@ async def _read_again(run: "Run") -> None:
     run.attempt.begin(_conversation(run))
     exit = run.view.exit
     if exit is None or "lost" in exit:
-        run.end.lost(*("keeper_lost",) if exit is None else (exit["lost"], exit.get("because")))
+        told = {"lost": "keeper_lost"} if exit is None else exit
+        run.end.lost(str(told["lost"]), told.get("because"))
     else:
         run.end.conclude_again(exit)
 
