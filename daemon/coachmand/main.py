@@ -12,6 +12,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -292,7 +293,10 @@ def _services(
     storage = Storage(state.root, config.storage.reserve)
     generation = _next_generation(state.root / "generation", storage)
     stand_behind(Fence.of(state.root / "generation"))
-    index = open_index(state)
+    with ThreadPoolExecutor(1) as beside:
+        # The one waits for processes, the other reads all of a file.
+        outlook = beside.submit(_outlook, env)
+        index = open_index(state)
     return Services(
         state=state,
         config=config,
@@ -301,7 +305,7 @@ def _services(
         order=order_of(state, index),
         workers=workers,
         adapters=adapters_of(config),
-        outlook=_outlook(env),
+        outlook=outlook.result(),
         environment=env,
         generation=generation,
         boot=boot_id(),

@@ -19,7 +19,7 @@ from .ids import handle_of
 from .rundir import RunDirectory
 from .state import StateDirectory
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 SCHEMA = """
 CREATE TABLE runs (
   run TEXT PRIMARY KEY, handle TEXT NOT NULL, task TEXT NOT NULL, repo TEXT NOT NULL,
@@ -32,11 +32,14 @@ CREATE INDEX runs_by_task ON runs (task, created_at);
 CREATE INDEX runs_by_repo ON runs (repo, created_at);
 CREATE INDEX runs_by_end ON runs (ended_at);
 CREATE INDEX runs_in_order ON runs (first_g, run, last_g);
+CREATE INDEX runs_by_last ON runs (last_g);
 CREATE INDEX runs_by_root ON runs (root, run);
 CREATE INDEX runs_to_clean ON runs (repo, task, run, outcome, ended_at, log_bytes)
   WHERE cleaned = 0;
 """
 INSERT = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+# So many are sorted in no time.
+FEW_RUNS = 500
 Summary = dict[str, Any]
 Row = tuple[Any, ...]
 
@@ -150,8 +153,19 @@ class Index:
         if wanted := list(outcomes):
             where.append(f"outcome IN ({','.join('?' * len(wanted))})")
             values += wanted
-        query = f"SELECT summary FROM runs WHERE {' AND '.join(where)} ORDER BY run DESC LIMIT ?"  # noqa: S608
+        source = "runs"
+        if not equal and ended_since_ms is not None and self._are_few(ended_since_ms, limit):
+            # Newest first, all others would be looked at behind the last of these.
+            source = "runs INDEXED BY runs_by_end"
+        chosen = " AND ".join(where)
+        query = f"SELECT summary FROM {source} WHERE {chosen} ORDER BY run DESC LIMIT ?"  # noqa: S608
         return self._summaries(query, [*values, limit])
+
+    def _are_few(self, ended_since_ms: int, limit: int) -> bool:
+        query = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE ended_at >= ? LIMIT ?)"
+        most = max(limit, FEW_RUNS)
+        with self._lock:
+            return self._number(query, ended_since_ms, most) < most
 
     def in_order(
         self,

@@ -62,18 +62,12 @@ async def list_runs(
     living, skipped = _page_of_living(supervisor, wanted, repo)
     if len(living) > limit:
         return living[:limit], 0, f"{LIVING}{skipped + limit}"
-    ended: list[Summary] = []
-    cursor = None
-    if _wants_ended(wanted):
-        ended, cursor = await trio.to_thread.run_sync(
-            _ended, supervisor, wanted, repo, limit - len(living)
-        )
+    # One way to a thread and back: under load each is a wait of its own.
+    ended, cursor, older = await trio.to_thread.run_sync(
+        _behind_the_living, supervisor, wanted, repo, limit - len(living)
+    )
     names = set(supervisor.runs)
     ended = [summary for summary in ended if summary["run"] not in names]
-    recent_ms = _recent_ms(wanted)
-    older = 0
-    if recent_ms is not None:
-        older = await trio.to_thread.run_sync(supervisor.services.index.count, recent_ms)
     return [*living, *ended], older, cursor
 
 
@@ -94,6 +88,19 @@ async def _list_family(
     first = _number(wanted.cursor or "0")
     end = first + max(1, min(wanted.limit, MAX_ROWS))
     return found[first:end], 0, str(end) if end < len(found) else None
+
+
+def _behind_the_living(
+    supervisor: Supervisor, wanted: Filter, repo: str | None, limit: int
+) -> tuple[list[Summary], str | None, int]:
+    """So many that ended, where the next page starts, and how many are too old for it. Blocks."""
+    found: list[Summary] = []
+    cursor = None
+    if _wants_ended(wanted):
+        found, cursor = _ended(supervisor, wanted, repo, limit)
+    recent_ms = _recent_ms(wanted)
+    older = 0 if recent_ms is None else supervisor.services.index.count(recent_ms)
+    return found, cursor, older
 
 
 def _page_of_living(
@@ -153,16 +160,18 @@ def _ended(
     equal = {"repo": repo, "task": wanted.task, "agent": wanted.agent}
     found: list[Summary] = []
     before = None if wanted.cursor is None or wanted.cursor.startswith(LIVING) else wanted.cursor
+    # Where the index chooses, one row more than wanted tells whether there is another page.
+    fetch = FETCH_ROWS if wanted.labels else limit + 1
     while len(found) <= limit:
         rows = supervisor.services.index.page(
             before=before,
             ended_since_ms=since,
             equal={key: value for key, value in equal.items() if value is not None},
             outcomes=wanted.outcome,
-            limit=FETCH_ROWS,
+            limit=fetch,
         )
         found += [row for row in rows if _matches(row, wanted, repo)]
-        if len(rows) < FETCH_ROWS:
+        if len(rows) < fetch:
             break
         before = rows[-1]["run"]
     page = found[:limit]
