@@ -93,7 +93,7 @@ def test_everybody_is_warned_once_before_a_limit_is_over() -> None:
 
 def test_every_deadline_has_its_states() -> None:
     """A limit that the table does not know would never be enforced."""
-    assert {*LIMITS, "permission", "interrupt"} == set(RUNS_IN)
+    assert {*LIMITS, "permission", "credentials", "interrupt"} == set(RUNS_IN)
 
 
 # --- what is counted -------------------------------------------------------------------
@@ -199,8 +199,8 @@ def test_tools_are_open_until_they_end_or_their_turn_does() -> None:
 def test_a_warning_of_silence_is_forgotten_once_the_agent_speaks() -> None:
     """The next silence is warned of again, the wall only once."""
     run = Told()
-    run.say("deadline.warned", which="stall")
-    run.say("deadline.warned", which="wall")
+    run.say("deadline.warned", which="stall", deadline=1)
+    run.say("deadline.warned", which="wall", deadline=2)
     run.say("agent.message_chunk", text="x", n=1)
 
     assert run.view.warned == ["wall"]
