@@ -51,7 +51,9 @@ class Watched:
         ends = time.monotonic() + ENDS_WITHIN_S
         while time.monotonic() < ends:
             with contextlib.suppress(coachman.CoachmanError):
-                stream = coachman.events.EventStream(path, {"run": self.run}, reconnect_s=ENDS_WITHIN_S)
+                stream = coachman.events.EventStream(
+                    path, {"run": self.run}, reconnect_s=ENDS_WITHIN_S
+                )
                 with stream:
                     for event in stream:
                         self.seen[event["seq"]] = event
