@@ -202,6 +202,11 @@ class RunMethods(Noun):
         answer: results.RunDetails = self._caller.call("run.get", given(run=run, dir=dir))
         return answer
 
+    def policy(self, run: str, *, dir: str | None = None) -> "results.RunPolicy":
+        """What the run's boundary was compiled to; a Conflict while nothing was."""
+        answer: results.RunPolicy = self._caller.call("run.policy", given(run=run, dir=dir))
+        return answer
+
     def result(self, run: str, *, dir: str | None = None) -> "results.RunResult":
         """How the run ended; a Conflict while it has not."""
         answer: results.RunResult = self._caller.call("run.result", given(run=run, dir=dir))

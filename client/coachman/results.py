@@ -8,7 +8,7 @@ not import this module at run time.
 
 from typing import Any, Literal, NotRequired, Required, TypedDict
 
-from . import daemon_results, steered
+from . import compiled, daemon_results, steered
 from .records import (
     Artifact,
     Attention,
@@ -38,6 +38,8 @@ DaemonLeaving = daemon_results.DaemonLeaving
 DaemonRestarting = daemon_results.DaemonRestarting
 DaemonStatus = daemon_results.DaemonStatus
 LastEnd = daemon_results.LastEnd
+Compiled = compiled.Compiled
+RunPolicy = compiled.RunPolicy
 Cancelled = steered.Cancelled
 CancelledRun = steered.CancelledRun
 Closed = steered.Closed
@@ -64,7 +66,10 @@ class Effective(TypedDict):
 
 
 class RunStarted(TypedDict):
-    """A run that was accepted; ``new`` is false where its request key had started it before."""
+    """A run that was accepted; ``new`` is false where its request key had started it before.
+
+    ``compiled`` comes with a dry run alone.
+    """
 
     run: str
     handle: str
@@ -83,6 +88,7 @@ class RunStarted(TypedDict):
     dry_run: bool
     keep: bool
     resumed_from: str | None
+    compiled: NotRequired[Compiled]
 
 
 class RunSummary(TypedDict):

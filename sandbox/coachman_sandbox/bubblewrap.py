@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from . import seccomp
 from .finder import Bwrap, BwrapMissing, find_bwrap
@@ -164,6 +164,7 @@ def describe(policy: Policy) -> dict[str, Any]:
             "filter": policy.system_calls,
             "sha256": seccomp.digest(policy.system_calls),
         },
+        "caps": asdict(policy.caps) if policy.caps else None,
         "cwd": policy.cwd,
         "mounts": [_describe(mount) for mount in ordered(policy.mounts)],
         "environment": [

@@ -65,6 +65,7 @@ class Host:
     hosts: bytes = b"127.0.0.1 localhost\n::1 localhost\n"
     ca_bundle: bytes = field(default=b"", repr=lambda bundle: f"<{len(bundle)} bytes>")
     localtime: str | bytes | None = None
+    memory_bytes: int = 4 * 1024**3
 
     @property
     def user(self) -> str:
@@ -90,6 +91,7 @@ def read_host(env: Mapping[str, str]) -> Host:
         hosts=_hosts(read_small("/etc/hosts")),
         ca_bundle=_ca_bundle(env),
         localtime=_localtime(),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
     )
 
 

@@ -106,6 +106,21 @@ class Dev:
     role: Role = "system"
 
 
+@frozen
+class Caps:
+    """What one sandbox may take of the machine. Which of it the kernel holds is the run's to say.
+
+    ``memory_bytes`` and ``tasks`` (threads included) are its processes' at a time,
+    ``disk_bytes`` what its directories may grow by. ``oom_score`` is what the kernel adds to
+    theirs when it has to end somebody.
+    """
+
+    memory_bytes: int
+    tasks: int = 1024
+    disk_bytes: int = 10 * 1024**3
+    oom_score: int = 500
+
+
 Mount = Bind | Tmpfs | File | Cover | Directory | Symlink | Proc | Dev
 
 
@@ -122,14 +137,16 @@ class Policy:
     hostname: str = "coachman"
     user_namespaces: bool = False
     system_calls: SystemCalls = "strict"
+    caps: Caps | None = None
 
     @property
     def digest(self) -> str:
         """64 hex digits over what the policy grants: the same for every run of equal authority.
 
-        Host paths of the run's directories, values of variables, file contents and
+        Host paths of the run's directories, values of variables, file contents, caps and
         the agent's own executable stay out: a private home keyed by the digest
-        survives an update of the agent, and no secret can be guessed from it.
+        survives an update of the agent and a change of the machine's memory, and no
+        secret can be guessed from it.
         """
         return hashlib.sha256(digest_input(self)).hexdigest()
 

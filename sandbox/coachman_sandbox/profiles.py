@@ -13,6 +13,7 @@ from .host import NSSWITCH, Host, group, passwd
 from .policy import (
     AgentAccess,
     Bind,
+    Caps,
     Cover,
     Delegate,
     Dev,
@@ -29,6 +30,7 @@ from .policy import (
     contains,
 )
 
+MEMORY_BYTES = 8 * 1024**3
 FACTS = (
     "worktree",
     "repository",
@@ -82,7 +84,13 @@ def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
         env=env,
         credentials=frozenset(agent.credentials),
         hostname=layout.HOSTNAME,
+        caps=caps(host),
     )
+
+
+def caps(host: Host) -> Caps:
+    """Half of the machine's memory, at most 8 GiB; the rest is the same everywhere."""
+    return Caps(min(host.memory_bytes // 2, MEMORY_BYTES))
 
 
 def _system(host: Host) -> Iterator[Mount]:
@@ -216,7 +224,8 @@ EDIT = Profile(
         "abstract sockets are reachable",
         "permissions": "allowed and recorded, unless the run says ask or deny",
         "confinement": "namespaces for users, processes, IPC, host name and cgroups; no "
-        "capabilities, no new namespaces; a strict filter for system calls; no memory cap yet",
+        "capabilities, no new namespaces; a strict filter for system calls; caps "
+        "on memory, tasks and disk, held or watched",
     },
     build=edit,
 )

@@ -111,6 +111,7 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
     assert call("run.result", run=run)["outcome"] == "succeeded"
     for method in ("run.get", "run.diff", "run.log", "event.read"):
         call(method, run=run)
+    call("run.policy", run=run)
     call("run.cancel", runs=[run])
     kept = call("run.start", agent="demo", dir=str(repo), prompt="sleep 60", keep=True)["run"]
     call("lease.claim", run=kept, ttl_s=60)

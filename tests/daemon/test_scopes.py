@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from coachman_sandbox.policy import Caps
 from coachmand.runs.keepers import Starting
 from coachmand.runs.scopes import LIMIT_S, Scopes
+
+CAPS = Caps(memory_bytes=3 << 30)
 
 
 def busctl(directory: Path, script: str) -> dict[str, str]:
@@ -29,7 +32,7 @@ async def test_a_keeper_begins_where_no_scope_can_be_had(state_dir: Path, script
     async with trio.open_nursery() as nursery:
         for name in ("first", "second"):
             starting = await begun(state_dir, name)
-            scopes.enclose(starting, name, nursery.start_soon)
+            scopes.enclose(starting, name, CAPS, nursery.start_soon)
             await starting.settled.wait()
             await starting.abandon()
 
@@ -45,7 +48,22 @@ async def test_a_daemon_that_no_user_manager_started_asks_none(
     """Started by hand, or by the system's manager, it has keepers where it is itself."""
     env = {**busctl(state_dir, "exit 0"), "XDG_RUNTIME_DIR": "", **environment}
     starting = await begun(state_dir, "lock")
-    Scopes.of(env, is_service=is_service).enclose(starting, "x", lambda *_: pytest.fail("asked"))
+    scopes = Scopes.of(env, is_service=is_service)
+    scopes.enclose(starting, "x", CAPS, lambda *_: pytest.fail("asked"))
     await starting.abandon()
 
     assert starting.settled.is_set()
+
+
+async def test_a_scope_is_asked_for_with_the_runs_caps(state_dir: Path) -> None:
+    """Where the manager has the controllers, memory and tasks are held by the kernel."""
+    scopes = Scopes.of(busctl(state_dir, f'echo "$@" >{state_dir}/asked; exit 1'), is_service=True)
+    async with trio.open_nursery() as nursery:
+        starting = await begun(state_dir, "lock")
+        scopes.enclose(starting, "x", CAPS, nursery.start_soon)
+        await starting.settled.wait()
+        await starting.abandon()
+
+    asked = (state_dir / "asked").read_text()
+    assert f"a(sa(sv)) coachman-x.scope fail 4 PIDs au 1 {starting.pid} " in asked
+    assert " MemoryMax t 3221225472 TasksMax t 1027 0" in asked

@@ -2,14 +2,13 @@
 
 from ..errors import UsageError
 from ..wire import EXIT_OK
-from .console import quoted
 from .options import Command, Option
+from .policy import policy_lines
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from .console import Console
     from .options import Arguments
@@ -58,26 +57,11 @@ def _explain(console: "Console", name: str, agent: str | None) -> int:
     console.line(visible(explained["profile"]))
     _facts(console, explained["facts"])
     if not console.quiet:
-        for part, value in explained["policy"].items():
-            _policy(console, part, value)
+        for line in policy_lines(explained["policy"]):
+            console.line(line)
     return EXIT_OK
 
 
-def _facts(console: "Console", facts: "Mapping[str, Any]") -> None:
+def _facts(console: "Console", facts: "Mapping[str, str]") -> None:
     for fact, meaning in facts.items():
         console.line(f"  {visible(fact).replace('_', ' '):<13} {visible(meaning)}")
-
-
-def _policy(console: "Console", part: str, value: "Any") -> None:
-    if part == "argv" and isinstance(value, list):
-        console.line("  argv")
-        console.line("    " + " ".join(quoted(str(word)) for word in value))
-    elif isinstance(value, list):
-        console.line(f"  {visible(part)}")
-        for entry in value:
-            shown = (
-                " ".join(f"{k}={v}" for k, v in entry.items()) if isinstance(entry, dict) else entry
-            )
-            console.line(f"    {visible(shown)}")
-    else:
-        console.line(f"  {visible(part)}: {visible(value)}")

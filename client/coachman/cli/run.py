@@ -8,6 +8,7 @@ from ..wire import EXIT_OK, PERMISSION_MODES
 from .durations import some_seconds
 from .grants import granted
 from .options import Command, Option
+from .policy import compiled_lines
 from .sources import read_prompt
 from .visible import visible
 
@@ -74,7 +75,7 @@ COMMAND = Command(
     Option("--title", "a title for lists", "TEXT"),
     Option("--request-key", "the same key starts the same run once", "KEY"),
     Option("--no-wait", "fail instead of queueing"),
-    Option("--dry-run", "tell what would be done, and do nothing"),
+    Option("--dry-run", "tell what would be done, down to policy and arguments; do nothing"),
     # Kept for a later version, and refused in this one.
     Option("--tied", ""),
     operands=(0, 1),
@@ -235,6 +236,9 @@ def report(console: "Console", started: "RunStarted", *, dry: bool = False) -> N
         console.line(visible(started.get("handle") or started.get("task")))
         return
     for line in header(started, dry=dry):
+        console.line(line)
+    # A daemon of an earlier version tells no more.
+    for line in compiled_lines(started["compiled"]) if "compiled" in started else ():
         console.line(line)
     if not dry:
         handle = visible(started["handle"])

@@ -3,7 +3,8 @@
 from ..wire import EXIT_OK
 from .choices import takes, words_for
 from .durations import clock, spoken
-from .options import Command
+from .options import Command, Option
+from .policy import compiled_lines
 from .render import (
     changes,
     cost,
@@ -33,13 +34,18 @@ PROMPT_LINES = 10
 # Parking is told with the turns.
 _SHOWN_ELSEWHERE = ("parked",)
 COMMAND = Command(
-    "show [X]", "Show one run: by handle, id, task, or @ (the newest here).", operands=(0, 1)
+    "show [X]",
+    "Show one run: by handle, id, task, or @ (the newest here).",
+    Option("--policy", "show what its boundary was compiled to, with digests and caps"),
+    operands=(0, 1),
 )
 
 
 def main(console: "Console", arguments: "Arguments") -> int:
     """Print the run's facts, a line each."""
     run = arguments.operands[0] if arguments.operands else "@"
+    if arguments.has("policy"):
+        return _policy(console, run)
     details = console.client().run.get(run, dir=console.directory)
     if console.json:
         console.document(details)
@@ -49,6 +55,19 @@ def main(console: "Console", arguments: "Arguments") -> int:
         for name, value in _facts(details):
             if value:
                 console.line(f"{name:<12} {value}")
+    return EXIT_OK
+
+
+def _policy(console: "Console", run: str) -> int:
+    found = console.client().run.policy(run, dir=console.directory)
+    if console.json:
+        console.document(found)
+    elif console.quiet:
+        console.line(visible(found["policy"]["digest"]))
+    else:
+        console.line(f"{visible(found['handle'])}, attempt {found['attempt']}")
+        for line in compiled_lines(found):
+            console.line(line)
     return EXIT_OK
 
 

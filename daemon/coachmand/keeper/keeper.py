@@ -9,7 +9,7 @@ import signal
 from functools import partial
 
 from ..failpoints import reach
-from . import EXIT_NAME, PROTOCOL_VERSION, SOCKET_NAME, STATE_NAME
+from . import EXIT_NAME, PROTOCOL_VERSION, SOCKET_NAME, STATE_NAME, caps
 from .ending import exit_record
 from .errors import Refused
 from .files import encode, log, read_some, replace_file
@@ -24,6 +24,7 @@ from .system import boottime_s, start_ticks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .connection import Connection
@@ -72,7 +73,13 @@ class Keeper:
         self.outputs = Outputs(
             self._loop, ours[1:], directory, launch, self._tell_storage, self._end_flood
         )
-        self.sandbox = Sandbox(self._loop, *spawn(launch, theirs), self._record_sandbox)
+        impose = partial(caps.impose, launch)
+        self.sandbox = Sandbox(
+            self._loop, *spawn(launch, theirs), partial(self._record_sandbox, impose)
+        )
+        self._watch = caps.Watch(
+            self._loop, launch, lambda: self.sandbox.init_pid, self._end_greedy
+        )
         reach("keeper.spawned")
         self._handle_signals()
         self.check_deadline()
@@ -117,8 +124,9 @@ class Keeper:
             self.generation = self._state["generation"] = generation
             self._update_state()
 
-    def _record_sandbox(self) -> None:
-        self._state["sandbox"] = self.sandbox.ids
+    def _record_sandbox(self, impose: Callable[[int, int], dict[str, bool]]) -> None:
+        ids = self._state["sandbox"] = self.sandbox.ids
+        self._state["caps"] = impose(ids["pid"], ids["init_pid"])
         self._update_state()
         reach("keeper.gate")
 
@@ -154,6 +162,12 @@ class Keeper:
         self._stop("output_limit")
         if self.cause is None:
             self.cause = "output_limit"
+
+    def _end_greedy(self, cause: str) -> None:
+        """It took more of the machine than it may: at once, for it may go on taking."""
+        if self.cause is None and self.sandbox.running:
+            self.cause = cause
+            self.sandbox.kill()
 
     def _handle_signals(self) -> None:
         read, write = os.pipe()

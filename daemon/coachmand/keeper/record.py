@@ -49,6 +49,9 @@ class Launch:
         self.segment_bytes: int = field(record, "segment_bytes", int, SEGMENT_BYTES)
         self.output_limit_bytes: int = field(record, "output_limit_bytes", int, OUTPUT_LIMIT_BYTES)
         self.umask: int = field(record, "umask", int, UMASK)
+        self.memory_limit_bytes = optional_limit(record, "memory_limit_bytes")
+        self.tasks_limit = optional_limit(record, "tasks_limit")
+        self.oom_score_adj = optional_limit(record, "oom_score_adj")
         self.data = decode_data(strings(record, "data", []))
         self._check()
 
@@ -79,6 +82,14 @@ def field(record: dict[str, Any], name: str, kind: type | tuple[type, ...], *def
     value = record.get(name, *default)
     if not isinstance(value, kind) or value is True or value is False:
         raise LaunchError(f"cannot start the keeper: `{name}` is missing or of the wrong type")
+    return value
+
+
+def optional_limit(record: dict[str, Any], name: str) -> int | None:
+    """A positive whole number, or None where there is no such limit."""
+    value = record.get(name)
+    if value is not None and (not isinstance(value, int) or value is True or value < 1):
+        raise LaunchError(f"cannot start the keeper: `{name}` must be a positive number")
     return value
 
 

@@ -46,6 +46,11 @@ class Sandbox:
         loop.watch(status_pipe, select.EPOLLIN, self._reported)
 
     @property
+    def init_pid(self) -> int | None:
+        """The namespace's init while it lives."""
+        return None if self._init_gone else self.ids["init_pid"]
+
+    @property
     def running(self) -> bool:
         """Whether bubblewrap itself runs."""
         return self.wait_status is None

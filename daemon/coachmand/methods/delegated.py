@@ -89,6 +89,7 @@ CLOSED: Mapping[str, str] = {
     "profile.list": "a child has its parent's boundary",
     "profile.explain": "it tells of paths of the host",
     "run.lend": "what is lent is a person's",
+    "run.policy": "it names places of the host",
     "lease.claim": "a lease would keep the user out",
     "lease.release": "a lease would keep the user out",
     "permission.answer": "permissions are the user's to give",

@@ -1,7 +1,7 @@
 """``run.*``: start, look at, wait for and end runs."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import trio
 from attrs import asdict, evolve, field, frozen
@@ -22,7 +22,7 @@ from ..runs.resumption import ResumeRequest, why_not
 from ..runs.summary import summary_of
 from ..runs.transcript import transcript
 from ..runs.view import View
-from . import run_turns
+from . import run_policy, run_turns
 from .context import Context
 from .run_turns import REFUSALS_OF_STARTS
 
@@ -111,6 +111,7 @@ class CancelParams:
 def register(registry: Registry) -> None:
     """Add this noun's methods."""
     run_turns.register(registry)
+    run_policy.register(registry)
 
     @registry.method(
         "run.start",
@@ -120,9 +121,7 @@ def register(registry: Registry) -> None:
         errors=REFUSALS_OF_STARTS,
     )
     async def start(context: Context, params: StartRequest) -> results.RunStarted:
-        request = evolve(params, request_key=context.key(params.request_key))
-        record, new = await context.supervisor.start(request, context.caller)
-        return _started(context, record, new, params.dry_run)
+        return await _start(context, params)
 
     @registry.method(
         "run.resume",
@@ -238,6 +237,17 @@ def _line(entry: Mapping[str, Any]) -> results.LogLine:
         "kind": entry["kind"],
         "text": entry["text"],
     }
+
+
+async def _start(context: Context, params: StartRequest) -> results.RunStarted:
+    request = evolve(params, request_key=context.key(params.request_key))
+    if not params.dry_run:
+        record, new = await context.supervisor.start(request, context.caller)
+        return _started(context, record, new, dry_run=False)
+    record, compiled = await context.supervisor.rehearse(request, context.caller)
+    told = _started(context, record, new=False, dry_run=True)
+    # A run that asks over its own socket is told of no place of the host.
+    return {**told, "compiled": cast("results.Compiled", compiled)} if not context.caller else told
 
 
 def _started(context: Context, record: Record, new: bool, dry_run: bool) -> results.RunStarted:

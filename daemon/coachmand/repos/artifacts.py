@@ -31,16 +31,17 @@ def hash_tree(directory: str) -> list[dict[str, Any]]:
                 )
             size = os.fstat(descriptor).st_size
             left -= size
-            digest = _digest(descriptor, size) if left >= 0 else None
-            found.append(Artifact(beneath.text(path), size, digest))
+            known = digest(descriptor, size) if left >= 0 else None
+            found.append(Artifact(beneath.text(path), size, known))
     finally:
         os.close(root)
     return [asdict(each) for each in sorted(found, key=lambda each: each.path)]
 
 
-def _digest(descriptor: int, size: int) -> str:
-    digest = hashlib.sha256()
+def digest(descriptor: int, size: int) -> str:
+    """The SHA-256 of the next ``size`` bytes at most, in hex."""
+    found = hashlib.sha256()
     while size > 0 and (chunk := os.read(descriptor, min(size, beneath.CHUNK_BYTES))):
-        digest.update(chunk)
+        found.update(chunk)
         size -= len(chunk)
-    return digest.hexdigest()
+    return found.hexdigest()

@@ -12,6 +12,7 @@ from coachmand.repos import (
     discovery,
     entries,
     inspection,
+    instructions,
     landlock,
     patches,
     salvage,
@@ -130,6 +131,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "trim": Operation(trimming.trim, _perhaps(landlock.REMOVE), _LONG_S),
     "patch": Operation(patches.patch, _repository, _LONG_S),
     "changes": Operation(patches.changes, _repository),
+    "hash_instructions": Operation(instructions.hash_instructions, _read_directory),
     "hash_tree": Operation(artifacts.hash_tree, _read_directory, _LONG_S),
     "delete_tree": Operation(deletion.delete_tree, _deleted_directory, _LONG_S),
 }

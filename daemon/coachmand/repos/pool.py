@@ -225,6 +225,15 @@ class GitWorkers:
         result = await self._call(key, "hash_tree", directory=directory)
         return tuple(Artifact(**each) for each in result)
 
+    async def hash_instructions(
+        self, directory: str, subfolder: str, *, key: str = _NO_REPOSITORY
+    ) -> tuple[Artifact, ...]:
+        """The files by which a tree instructs agents, from its top to ``subfolder``."""
+        result = await self._call(
+            key, "hash_instructions", directory=directory, subfolder=subfolder
+        )
+        return tuple(Artifact(**each) for each in result)
+
     async def delete_tree(self, directory: str, *, key: str = _NO_REPOSITORY) -> None:
         """Delete a directory and all below it, whatever its depth and modes."""
         await self._call(key, "delete_tree", directory=directory)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
@@ -13,7 +13,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..rpc.errors import RpcError
-from . import keys, resumption, sentinel
+from . import compiled, keys, resumption, sentinel
 from .admission import Admission
 from .families import Families
 from .heritage import Heritage
@@ -70,6 +70,20 @@ class Acceptance:
 
         ``caller`` is the run that starts it, over its own socket: the new one is its child.
         """
+        return await self._accept(request, await self._plan(request, caller))
+
+    async def rehearse(
+        self, request: StartRequest, caller: str | None = None
+    ) -> tuple[Record, dict[str, Any]]:
+        """The record of a run that could be accepted, and its boundary as it would be compiled.
+
+        Nothing is made or claimed. Raises RpcError.
+        """
+        planned = await self._plan(request, caller)
+        made = compiled.document(planned.policy, planned.command, planned.program, self._services)
+        return planned.record, made
+
+    async def _plan(self, request: StartRequest, caller: str | None) -> Planned:
         self._check_means(request.no_wait)
         if caller is None:
             planned = await plan(request, self._services, self._house.tasks)
@@ -77,9 +91,7 @@ class Acceptance:
             heritage = self._heritage(caller)
             planned = await self._plan_below(await heritage.bounded(request), heritage)
         await self._check_boundary()
-        if request.dry_run:
-            return planned.record, False
-        return await self._accept(request, planned)
+        return planned
 
     def _heritage(self, caller: str) -> Heritage:
         return Heritage(self._house.runs[caller], self._house.families, self._house.tasks)

@@ -11,6 +11,8 @@ import structlog
 import trio
 from attrs import asdict
 
+from coachman_sandbox.profiles import caps
+
 from .. import durable, keeper
 from ..failpoints import reach
 from ..journal import vocabulary as v
@@ -125,7 +127,8 @@ async def begin_keeper(run: "Run") -> Starting:
         while keeper_alive(path):  # noqa: ASYNC110 - a lock tells nobody that it is free
             await trio.sleep(RETRY_S)
     starting = await Starting.begin(os.path.join(path, keeper.LOCK_NAME), run.services.python)
-    run.services.scopes.enclose(starting, f"{run.fixed.run}.{number}", run.spawn)
+    bounds = caps(run.services.boundary.host)
+    run.services.scopes.enclose(starting, f"{run.fixed.run}.{number}", bounds, run.spawn)
     return starting
 
 
@@ -157,6 +160,7 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
     run.attempt.begin(_conversation(run))
     await run.attempts.let_go()
     await _activate(run, path)
+    run.disk.begin()
     reach("attempt.active")
     await first_words(run)
     if link is None:
@@ -173,8 +177,8 @@ async def _activate(run: "Run", path: os.PathLike[str]) -> None:
     if run.view.started_ms is None:
         launch = run.launch
         members = {
-            "policy_digest": launch.digest if launch else run.fixed.policy_digest,
-            "agent_version": launch.version if launch else None,
+            "policy_digest": launch.policy.digest if launch else run.fixed.policy_digest,
+            "agent_version": launch.program.version if launch else None,
             "keeper_pid": (read_state(path) or {}).get("pid"),
         }
         await run.record([Entry(v.RUN_STARTED, members)])
@@ -223,6 +227,7 @@ async def _adopt(run: "Run") -> None:
 async def _go_on(run: "Run", path: os.PathLike[str]) -> None:
     assert run.attempt is not None
     await _activate(run, path)
+    run.disk.begin()
     await _catch_up(run.attempt)
     if run.view.goes_on:
         await run.attempts.close_agent()

@@ -41,6 +41,7 @@ ENDED_BY_REASON = {
     "internal_error": "internal_error",
     "interrupt_unconfirmed": "interrupt",
     "no_progress": "no_progress",
+    "disk_limit": "disk_limit",
 }
 MAX_ROWS = 1000
 MAX_LEFT_OUT = 20
@@ -270,13 +271,17 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
     )
 
 
+# What a keeper ends an agent for, beside its time.
+LIMITS = frozenset({"output_limit", "memory_limit", "task_limit"})
+
+
 def _ended_by(run: "Run", exit: Mapping[str, Any]) -> str:
     if "lost" in exit:
         return str(exit["lost"])
     if exit.get("ended_by") == "deadline":
         return "wall"
-    if exit.get("ended_by") == "output_limit":
-        return "output_limit"
+    if exit.get("ended_by") in LIMITS:
+        return str(exit["ended_by"])
     if run.end.failure is not None:
         return "start_failed"
     return ENDED_BY_REASON.get(run.view.reason or "", "agent")

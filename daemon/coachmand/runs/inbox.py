@@ -171,6 +171,14 @@ class FamilyChanged:
 
 
 @frozen
+class DiskTaken:
+    """The run's directories grew by more than they may, both in bytes."""
+
+    grown: int
+    limit: int
+
+
+@frozen
 class Slept:
     """The machine was suspended and is awake again."""
 
@@ -210,6 +218,7 @@ Message = (
     | Slept
     | FamilyChanged
     | Priced
+    | DiskTaken
     | CheckpointAsked
     | StorageChanged
     | StorageRefused

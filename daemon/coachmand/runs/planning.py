@@ -8,6 +8,7 @@ import trio
 from attrs import asdict, evolve, field, frozen
 
 from coachman_adapters.conversation import Adapter, AgentSpec
+from coachman_sandbox.policy import Policy
 from coachman_sandbox.profiles import PROFILES
 
 from ..evidence import ids
@@ -17,7 +18,7 @@ from .adopted import find_session
 from .briefing import brief
 from .clock import Moment
 from .environment import environment_of
-from .prepare import policy_digest, secret_names
+from .prepare import Program, planned_policy, secret_names
 from .record import Executable, Record, Repository
 from .request import StartRequest, usage
 from .requested_agent import (
@@ -47,12 +48,16 @@ class Planned:
     """A run that may be started: its record, its task, its environment, its prompt.
 
     ``lent`` is the part of the environment that came with the request.
+    ``policy`` and ``command`` are those to come; the worktree may not be there yet.
     """
 
     record: Record
     task: Task
     environment: Mapping[str, str] = field(repr=False)
     prompt: str = field(repr=False)
+    policy: Policy
+    command: tuple[str, ...] = field(repr=False)
+    program: Program
     lent: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
 
 
@@ -126,12 +131,12 @@ async def plan(
         **_told(request, name, adapter, services),
         **_session(request, resumed),
     )
-    digest = policy_digest(record, services, environment, program)
+    policy, command = planned_policy(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:
         prompt = brief(prompt, record.wall.epoch_ms)
-    record = evolve(record, policy_digest=digest)
-    return Planned(record, task, environment, prompt, request.env)
+    record = evolve(record, policy_digest=policy.digest)
+    return Planned(record, task, environment, prompt, policy, command, program, request.env)
 
 
 def _delegate(request: StartRequest) -> dict[str, Any]:

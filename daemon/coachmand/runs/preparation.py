@@ -47,6 +47,7 @@ class Preparation:
                     run.services,
                     run.environment,
                     run.view.site.start,
+                    run.view.attempt + 1,
                 )
                 reach("prepare.placed")
                 run.post(inbox.Prepared(launch, starting))

@@ -25,7 +25,9 @@ from ..evidence.rundir import RunDirectory
 from ..evidence.seeds import copy_files, read_file, write_seed
 from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
+from ..repos.records import Artifact
 from ..rpc.errors import RpcError
+from . import compiled
 from .adopted import SEALED, copy_session, source_of
 from .members import Site
 from .record import Record
@@ -54,11 +56,11 @@ class Launch:
     """One sandbox, ready to be started. ``mask`` are the secrets it will know."""
 
     compiled: Compiled
+    policy: Policy
+    program: Program
     command: tuple[str, ...]
     epilogue: tuple[str, ...]
     epilogue_limit_s: float
-    digest: str
-    version: str | None
     mask: tuple[str, ...]
     site: Site
 
@@ -138,20 +140,40 @@ async def prepare(
     services: Services,
     environment: Mapping[str, str],
     start: str | None = None,
+    attempt: int = 1,
 ) -> Launch:
     """Make worktree, home and seeds, and compile the policy. Raises RpcError.
 
-    ``start`` is the commit that an earlier attempt of the run started from.
+    ``start`` is the commit that an earlier attempt of the run started from. What was compiled is
+    on record before this ``attempt``'s agent can start.
     """
     try:
         site = await _site(record, services, start)
-        return await trio.to_thread.run_sync(
+        instructions = await services.workers.hash_instructions(
+            record.worktree, site.subfolder, key=record.repository.common_dir
+        )
+        inputs = await _inputs(record, directory, services)
+        launch = await trio.to_thread.run_sync(
             _place_and_compile, record, directory, services, environment, site
         )
+        made = compiled.document(
+            launch.policy, launch.command, launch.program, services, instructions, inputs
+        )
+        await trio.to_thread.run_sync(compiled.record, directory, attempt, made)
+        return launch
     except RepoError as error:
         raise RpcError("AgentFailed", error.message, hint=error.hint) from error
     except (PolicyError, executables.ExecutableError, OSError, ValueError) as error:
         raise RpcError("AgentFailed", f"cannot prepare the run: {error}") from error
+
+
+async def _inputs(
+    record: Record, directory: RunDirectory, services: Services
+) -> tuple[Artifact, ...]:
+    """The digests of what the caller handed in."""
+    if not await trio.to_thread.run_sync(os.listdir, directory.inputs):
+        return ()
+    return await services.workers.hash_tree(str(directory.inputs), key=record.repository.common_dir)
 
 
 async def _site(record: Record, services: Services, start: str | None) -> Site:
@@ -295,14 +317,13 @@ def compile_launch(
     access = _access(record, services, environment, plan, program)
     place = _place(record, directory, services, view, site.subfolder, program.python)
     policy, home = build_policy(record, services, place, access, host)
-    words = {"{executable}": program.path or "", "{python}": program.python}
     launch = Launch(
         compile_policy(policy),
-        tuple(words.get(word, word) for word in plan.argv),
-        tuple(words.get(word, word) for word in plan.epilogue),
+        policy,
+        program,
+        _command(plan.argv, program),
+        _command(plan.epilogue, program),
         plan.epilogue_limit_s,
-        policy.digest,
-        program.version,
         tuple(environment[name] for name in secret_names(adapter, environment)),
         site,
     )
@@ -320,25 +341,19 @@ def secret_names(adapter: Adapter, environment: Mapping[str, str]) -> list[str]:
     return [name for name in adapter.spec.credentials if environment.get(name)]
 
 
-def policy_digest(
+async def policy_as(record: Record, services: Services, environment: Mapping[str, str]) -> Policy:
+    """The policy of a run before it has a place. Raises ExecutableError, PolicyError."""
+    program = await trio.to_thread.run_sync(_program, record, services, environment)
+    return planned_policy(record, services, environment, program)[0]
+
+
+def planned_policy(
     record: Record,
     services: Services,
     environment: Mapping[str, str],
     program: Program,
-) -> str:
-    """The digest of the policy to come: it says what is granted, not where that lies. Pure."""
-    return _to_come(record, services, environment, program).digest
-
-
-async def policy_as(record: Record, services: Services, environment: Mapping[str, str]) -> Policy:
-    """The policy of a run before it has a place. Raises ExecutableError, PolicyError."""
-    program = await trio.to_thread.run_sync(_program, record, services, environment)
-    return _to_come(record, services, environment, program)
-
-
-def _to_come(
-    record: Record, services: Services, environment: Mapping[str, str], program: Program
-) -> Policy:
+) -> tuple[Policy, tuple[str, ...]]:
+    """The policy and the command to come, of the same digest, before there is a worktree. Pure."""
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, ""))
     view = GitView(record.repository.common_dir, admin_name(record))
@@ -346,14 +361,25 @@ def _to_come(
     access = _access(record, services, environment, plan, program)
     place = _place(record, directory, services, view, "", program.python)
     policy, _ = build_policy(record, services, place, access, services.boundary.host)
-    return policy
+    return policy, _command(plan.argv, program)
+
+
+def _command(argv: tuple[str, ...], program: Program) -> tuple[str, ...]:
+    words = {"{executable}": program.path or "", "{python}": program.python}
+    return tuple(words.get(word, word) for word in argv)
 
 
 def build_policy(
     record: Record, services: Services, place: Place, access: AgentAccess, host: Host
 ) -> tuple[Policy, str]:
     """The policy of a run, and its home below the state directory. Pure."""
-    build = PROFILES[record.profile].build
+    profile = PROFILES[record.profile].build
+
+    def build(place: Place, access: AgentAccess, host: Host) -> Policy:
+        policy = profile(place, access, host)
+        disk_bytes = services.config.storage.disk_limit
+        return evolve(policy, caps=policy.caps and evolve(policy.caps, disk_bytes=disk_bytes))
+
     # The digest does not depend on where the home lies, and the home is named by it.
     digest = build(place, access, host).digest
     home = services.state.home(record.repository.key, record.task, record.agent, digest)
@@ -418,6 +444,16 @@ def launch_record(
 ) -> dict[str, Any]:
     """The keeper's launch record of the agent itself."""
     assert services.boundary.bwrap is not None
+    caps = launch.policy.caps
+    limits = (
+        {}
+        if caps is None
+        else {
+            "memory_limit_bytes": caps.memory_bytes,
+            "tasks_limit": caps.tasks,
+            "oom_score_adj": caps.oom_score,
+        }
+    )
     return {
         "version": 1,
         "directory": os.fspath(path),
@@ -429,4 +465,5 @@ def launch_record(
         "wall_deadline_boottime_s": deadline_s,
         "boot_id": services.boot,
         "mask": list(launch.mask),
+        **limits,
     }

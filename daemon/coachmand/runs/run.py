@@ -29,6 +29,8 @@ from .budgets import Budget
 from .check import Check
 from .clock import boottime_s, stamp
 from .conclusion import ENDED_BY_REASON, conclude, product_of, write_result
+from .deadlines import LIVING
+from .disk import DiskWatch
 from .end import End
 from .keepers import KeeperError, Starting
 from .lending import Lending
@@ -88,6 +90,7 @@ class Run:
         self.attempts = Attempts(self)
         self.budget = Budget(self)
         self.lending = Lending(self)
+        self.disk = DiskWatch(self)
         self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
@@ -224,7 +227,7 @@ class Run:
                 await requests.carry_out(self, message)
             case inbox.TurnRecorded():
                 await self.turns.recorded(message)
-            case inbox.CheckpointAsked() | inbox.Slept() | inbox.Priced():
+            case inbox.CheckpointAsked() | inbox.Slept() | inbox.Priced() | inbox.DiskTaken():
                 await self._keep_house(message)
             case inbox.Admitted():
                 await self._admitted()
@@ -240,13 +243,16 @@ class Run:
                 self.end.note(message)
 
     async def _keep_house(
-        self, message: inbox.CheckpointAsked | inbox.Slept | inbox.Priced
+        self, message: inbox.CheckpointAsked | inbox.Slept | inbox.Priced | inbox.DiskTaken
     ) -> None:
         match message:
             case inbox.Slept():
                 await self.timing.notice_sleep()
             case inbox.Priced():
                 self.budget.priced(message)
+            case inbox.DiskTaken():
+                if self.view.state in LIVING:
+                    await self.stop("disk_limit")
             case inbox.CheckpointAsked(reply=reply):
                 if self.attempt is not None and not self.attempt.behind:
                     await self.attempt.checkpoint()

@@ -13,6 +13,9 @@ from pathlib import Path
 import structlog
 import trio
 
+from coachman_sandbox.policy import Caps
+
+from ..keeper.caps import OWN_TASKS
 from .keepers import Starting
 
 LIMIT_S = 2.0
@@ -47,31 +50,32 @@ class Scopes:
         reachable = is_service and env.get("XDG_RUNTIME_DIR")
         return cls(shutil.which("busctl", path=env.get("PATH")) if reachable else None, env)
 
-    def enclose(self, starting: Starting, name: str, spawn: Callable[..., None]) -> None:
-        """Move a keeper that has not begun: it waits for that, at most LIMIT_S."""
+    def enclose(
+        self, starting: Starting, name: str, caps: Caps, spawn: Callable[..., None]
+    ) -> None:
+        """Move a keeper that has not begun: it waits for that, at most LIMIT_S.
+
+        ``caps`` are the scope's where its manager has the controllers; the keeper looks.
+        """
         if self._busctl is not None:
             starting.settled = trio.Event()
-            spawn(self._enclose, starting, f"coachman-{name}.scope")
+            spawn(self._enclose, starting, f"coachman-{name}.scope", caps)
 
-    async def _enclose(self, starting: Starting, unit: str) -> None:
+    async def _enclose(self, starting: Starting, unit: str, caps: Caps) -> None:
         try:
             with trio.move_on_after(LIMIT_S) as limit:
-                await self._start(unit, starting.pid)
+                await self._start(unit, starting.pid, caps)
         finally:
             starting.settled.set()
         if limit.cancelled_caught:
             self._give_up(unit, "it took too long")
 
-    async def _start(self, unit: str, pid: int) -> None:
+    async def _start(self, unit: str, pid: int, caps: Caps) -> None:
         properties = (
-            "2",
-            "PIDs",
-            "au",
-            "1",
-            str(pid),
-            "Description",
-            "s",
-            "A run of coachman",
+            *("4", "PIDs", "au", "1", str(pid)),
+            *("Description", "s", "A run of coachman"),
+            *("MemoryMax", "t", str(caps.memory_bytes)),
+            *("TasksMax", "t", str(caps.tasks + OWN_TASKS)),
             "0",
         )
         done = await trio.run_process(

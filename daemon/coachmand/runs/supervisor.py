@@ -104,6 +104,12 @@ class Supervisor:
         """
         return await self.acceptance.start(request, caller)
 
+    async def rehearse(
+        self, request: StartRequest, caller: str | None = None
+    ) -> tuple[Record, dict[str, Any]]:
+        """What `start` would put on record, and the boundary it would have. Raises RpcError."""
+        return await self.acceptance.rehearse(request, caller)
+
     async def resume(
         self, request: ResumeRequest, caller: str | None = None
     ) -> tuple[Record, bool]:

@@ -173,6 +173,18 @@ RULES: tuple[Rule, ...] = (
             f"{MOST_SAME} attempts in a row left the same tree and the same last message",
         ),
     ),
+    (
+        lambda f: f.ended_by == "memory_limit",
+        _always("failed", "memory_limit", "its processes took more memory than a run may have"),
+    ),
+    (
+        lambda f: f.ended_by == "task_limit",
+        _always("failed", "task_limit", "it had more processes and threads than a run may have"),
+    ),
+    (
+        lambda f: f.ended_by == "disk_limit",
+        _always("failed", "disk_limit", "its directories grew by more than a run may write"),
+    ),
     (_other_session, _session_changed),
     (lambda f: f.ended_by == "cancel", _always("cancelled", "cancelled")),
     (

@@ -72,6 +72,12 @@ export type BoundaryStatus = {
   "remedy": string | null;
 };
 
+/** The program that makes sandboxes. */
+export type Bubblewrap = {
+  "path": string;
+  "version": string;
+};
+
 /** Who decided something: a client, the policy, a deadline, a cancel, or the agent itself. */
 export type By = {
   "client"?: string | null;
@@ -99,6 +105,16 @@ export type CancelledRun = {
   "handle": string;
   "run": string;
   "state": string;
+};
+
+/** What a run may take of the machine.
+ *
+ * `by` is who sees to it: the `kernel` refuses more; it is `watched`, and the run is ended
+ * once it was found to have more; `nobody`; null as long as nobody can say. */
+export type Cap = {
+  "by": "kernel" | "nobody" | "watched" | null;
+  "cap": string;
+  "limit": number;
 };
 
 /** Runs that may be active at once, that are, and that wait for a place. */
@@ -187,6 +203,19 @@ export type Closed = {
 export type Commits = {
   "from": string | null;
   "to": string | null;
+};
+
+/** What a boundary was compiled to: policy, arguments without values, and digests.
+ *
+ * `instructions` and `inputs` are null where nobody has looked yet. */
+export type Compiled = {
+  "bwrap": Bubblewrap | null;
+  "caps": Array<Cap>;
+  "command": Array<string>;
+  "executable": Executable;
+  "inputs": Array<Artifact> | null;
+  "instructions": Array<Artifact> | null;
+  "policy": Record<string, unknown>;
 };
 
 /** What a run cost. `source`: reported by the agent, or calculated at `price_version`. */
@@ -1356,6 +1385,20 @@ export type RunPage = {
   "runs": Array<RunSummary>;
 };
 
+/** The same of one run, as it was before the agent of its newest `attempt` started. */
+export type RunPolicy = {
+  "attempt": number;
+  "bwrap": Bubblewrap | null;
+  "caps": Array<Cap>;
+  "command": Array<string>;
+  "executable": Executable;
+  "handle": string;
+  "inputs": Array<Artifact> | null;
+  "instructions": Array<Artifact> | null;
+  "policy": Record<string, unknown>;
+  "run": string;
+};
+
 /** How a run ended and what it left, in this `format` of the record.
  *
  * `tree` is git's hash of the tree as the run left it, `message_sha256` the digest of the
@@ -1413,9 +1456,12 @@ export type RunResult = {
   "worktree"?: string;
 };
 
-/** A run that was accepted; `new` is false where its request key had started it before. */
+/** A run that was accepted; `new` is false where its request key had started it before.
+ *
+ * `compiled` comes with a dry run alone. */
 export type RunStarted = {
   "base": string;
+  "compiled"?: Compiled;
   "continuing": number;
   "deadlines": Record<string, number>;
   "dry_run": boolean;
@@ -1820,6 +1866,14 @@ export interface Methods {
       "dir"?: string | null;
     };
     result: Log;
+  };
+  /** What a run's boundary was compiled to: policy, arguments, caps, digests. */
+  "run.policy": {
+    params: {
+      "run": string;
+      "dir"?: string | null;
+    };
+    result: RunPolicy;
   };
   /** Give a kept run another prompt, durable before the answer; resume an ended one. */
   "run.prompt": {
