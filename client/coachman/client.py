@@ -177,6 +177,7 @@ class Client:
         task: str | None = None,
         agent: str | None = None,
         here: str | None = None,
+        parent: str | None = None,
         types: "Sequence[str] | None" = None,
         since: int | None = None,
         cursor: str | None = None,
@@ -188,13 +189,20 @@ class Client:
         """The events of many runs as one stream, those of runs that begin later included.
 
         Of all runs, of those named, or of those that have all of these facts (``here`` is a
-        directory: the runs of its repository). Named runs begin with their first events and the
-        stream ends with the last of them; others begin now, or at ``since`` (ms), or behind
-        ``cursor``. With ``until_now`` it ends at what there is. As `events`, it outlives the
-        daemon.
+        directory: the runs of its repository; ``parent`` is the run that started them). Named
+        runs begin with their first events and the stream ends with the last of them; others
+        begin now, or at ``since`` (ms), or behind ``cursor``. With ``until_now`` it ends at what
+        there is. As `events`, it outlives the daemon.
         """
-        facts = {"runs": _listed(runs), "labels": labels, "task": task, "agent": agent}
-        chosen = {name: fact for name, fact in {**facts, "here": here}.items() if fact is not None}
+        facts = {
+            "runs": _listed(runs),
+            "labels": labels,
+            "task": task,
+            "agent": agent,
+            "here": here,
+            "parent": parent,
+        }
+        chosen = {name: fact for name, fact in facts.items() if fact is not None}
         params: dict[str, object] = {"filter": chosen, "types": _listed(types), "since": since}
         if until_now:
             params["follow"] = False

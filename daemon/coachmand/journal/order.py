@@ -28,6 +28,7 @@ class Source:
     agent: str = ""
     repo: str = ""
     labels: Mapping[str, str] = field(factory=dict)
+    parent: str | None = None
 
 
 @frozen

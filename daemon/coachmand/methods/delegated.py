@@ -10,6 +10,7 @@ from collections.abc import Mapping
 HOST_PATH = "it names a path of the host"
 COMMAND = "it is a command"
 OF_ALL = "it chooses among the runs of everybody"
+FACTS = ("runs", "task", "agent", "labels", "parent")
 ENVIRONMENT = "what a child is lent was lent to its parent"
 
 # Methods, and the parameters of each that an agent may give. Members of an object are dotted.
@@ -71,7 +72,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
     "event.subscribe": {
         "dir": HOST_PATH,
         **dict.fromkeys(("filter", "since", "follow"), OF_ALL),
-        **dict.fromkeys((f"filter.{each}" for each in ("runs", "task", "agent", "labels")), OF_ALL),
+        **dict.fromkeys((f"filter.{each}" for each in FACTS), OF_ALL),
         "filter.here": HOST_PATH,
     },
     "event.read": {"dir": HOST_PATH},

@@ -28,7 +28,8 @@ PROGRESS_S = 1.0
 class Filter:
     """Runs that have all of these facts, which are fixed at their start.
 
-    ``here`` is a directory: the runs of its repository. ``runs`` names runs as everywhere else.
+    ``here`` is a directory: the runs of its repository. ``runs`` names runs as everywhere else,
+    ``parent`` the run that started them.
     """
 
     runs: tuple[str, ...] = field(
@@ -38,6 +39,7 @@ class Filter:
     agent: str | None = None
     labels: Mapping[str, str] = field(factory=dict)
     here: str | None = None
+    parent: str | None = None
 
 
 async def follow(
@@ -71,7 +73,9 @@ async def _chosen(context: Context, filter: Filter, dir: str | None) -> Chosen:
             text = f"cannot subscribe: {error.message}"
             raise RpcError("InvalidParams", text, error.hint) from error
         repo = repo_key(found.common_dir)
-    return Chosen(tuple(dict.fromkeys(runs)), filter.task, filter.agent, repo, filter.labels)
+    parent = None if filter.parent is None else await context.run(filter.parent, dir)
+    unique = tuple(dict.fromkeys(runs))
+    return Chosen(unique, filter.task, filter.agent, repo, filter.labels, parent)
 
 
 def _place(context: Context, chosen: Chosen, cursor: str | None, since: int | None) -> Place:

@@ -33,6 +33,7 @@ class Chosen:
     agent: str | None = None
     repo: str | None = None
     labels: Mapping[str, str] = field(factory=dict)
+    parent: str | None = None
 
     def wants(self, source: Source) -> bool:
         """Whether a run is one of them."""
@@ -41,6 +42,7 @@ class Chosen:
             and self.task in (None, source.task)
             and self.agent in (None, source.agent)
             and self.repo in (None, source.repo)
+            and self.parent in (None, source.parent)
             and all(source.labels.get(key) == value for key, value in self.labels.items())
         )
 
@@ -53,7 +55,7 @@ class Chosen:
 
 def _source(summary: Mapping[str, Any]) -> Source:
     facts = ("run", "task", "agent", "repo", "labels")
-    return Source(**{name: summary[name] for name in facts})
+    return Source(**{name: summary[name] for name in facts}, parent=summary.get("parent"))
 
 
 class Merged:

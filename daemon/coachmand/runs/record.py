@@ -117,7 +117,9 @@ class Record:
     @property
     def source(self) -> Source:
         """The facts by which those who follow many runs choose it."""
-        return Source(self.run, self.task, self.agent, self.repository.key, self.labels)
+        return Source(
+            self.run, self.task, self.agent, self.repository.key, self.labels, self.parent
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The record as it is written to request.json."""

@@ -1107,13 +1107,15 @@ export type FileChange = {
 
 /** Runs that have all of these facts, which are fixed at their start.
  *
- * `here` is a directory: the runs of its repository. `runs` names runs as everywhere else. */
+ * `here` is a directory: the runs of its repository. `runs` names runs as everywhere else,
+ * `parent` the run that started them. */
 export type Filter = {
   "runs"?: Array<string>;
   "task"?: string | null;
   "agent"?: string | null;
   "labels"?: Record<string, string>;
   "here"?: string | null;
+  "parent"?: string | null;
 };
 
 /** Something that belongs to no record: a keeper, worktree, home or run, and what to do. */
