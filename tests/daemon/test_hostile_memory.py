@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import recovery_state as at
-from hostile_stage import Stage, pss_bytes, staged
+from hostile_stage import Stage, own_bytes, staged
 
 MEBIBYTE = 1024 * 1024
 GROWTH_BYTES = 10 * MEBIBYTE
@@ -31,7 +31,7 @@ def stage() -> Iterator[Stage]:
 def settled_bytes(pid: int, most: int) -> int:
     """Memory once it is at most ``most``, or what it still is after a while."""
     ends = time.monotonic() + SETTLED_S
-    while (found := pss_bytes(pid)) > most and time.monotonic() < ends:
+    while (found := own_bytes(pid)) > most and time.monotonic() < ends:
         time.sleep(0.2)
     return found
 
@@ -54,7 +54,7 @@ def test_a_flood_leaves_the_daemon_as_small_as_it_was(
     """The run is told to its end, and 10 MB at most stay behind."""
     assert stage.daemon.process is not None
     pid = stage.daemon.process.pid
-    before = pss_bytes(pid)
+    before = own_bytes(pid)
     run = stage.start(wire, mode)
     result = stage.result(run, RESULT_LIMIT_S)
 

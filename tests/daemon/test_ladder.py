@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import trio
 
+from coachmand.journal.lines import Entry
 from coachmand.runs import ladder
 from coachmand.runs.clock import boottime_s
 from coachmand.runs.ladder import Ladder
@@ -26,6 +27,9 @@ class Agent:
 
     async def signal(self, whom: str, number: int) -> None:
         self.done.append(f"{signal.Signals(number).name} {whom}")
+
+    async def note(self, entries: list[Entry]) -> None:
+        self.done += [entry.type for entry in entries]
 
     def look_again(self) -> None:
         self.done.append("look_again")
@@ -52,7 +56,10 @@ def view(*, over: bool = False, started: bool = True, deaf: bool = False) -> Vie
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
-        ({}, ["cancel", "close_stdin", "SIGTERM agent", "SIGKILL tree", "look_again"]),
+        (
+            {},
+            ["cancel", "close_stdin", "SIGTERM agent", "SIGKILL tree", "error", "look_again"],
+        ),
         ({"over": True}, ["close_stdin", "SIGTERM agent", "SIGKILL tree"]),
         ({"started": False}, ["close_stdin", "SIGTERM agent", "SIGKILL tree"]),
         ({"deaf": True}, ["cancel", "SIGTERM agent", "SIGKILL tree"]),

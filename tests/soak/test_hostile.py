@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import recovery_state as at
-from hostile_stage import Stage, pss_bytes, staged
+from hostile_stage import Stage, own_bytes, staged
 
 pytestmark = pytest.mark.soak
 MEBIBYTE = 1024 * 1024
@@ -44,10 +44,10 @@ class Peaks(threading.Thread):
     def run(self) -> None:
         assert self._stage.daemon.process is not None
         while not self._over.wait(LOOK_EVERY_S):
-            self.daemon_bytes = max(self.daemon_bytes, pss_bytes(self._stage.daemon.process.pid))
+            self.daemon_bytes = max(self.daemon_bytes, own_bytes(self._stage.daemon.process.pid))
             for pid in self._stage.daemon.keepers():
                 try:
-                    self.keeper_bytes = max(self.keeper_bytes, pss_bytes(pid))
+                    self.keeper_bytes = max(self.keeper_bytes, own_bytes(pid))
                 except (OSError, StopIteration):
                     continue  # it has just left
 
@@ -80,19 +80,19 @@ def test_a_long_flood_neither_swells_the_daemon_nor_its_keeper(
     """While it lasts both stay within their bounds, and afterwards the daemon is as it was."""
     assert stage.daemon.process is not None
     pid = stage.daemon.process.pid
-    before, peaks = pss_bytes(pid), Peaks(stage)
+    before, peaks = own_bytes(pid), Peaks(stage)
     peaks.start()
     result = stage.result(stage.start(wire, mode), RESULT_LIMIT_S)
     peaks.stop()
     print(
         f"{wire} {mode}: {before / MEBIBYTE:.0f} MiB before, {peaks.daemon_bytes / MEBIBYTE:.0f}"
-        f" at most, {pss_bytes(pid) / MEBIBYTE:.0f} after, keeper {peaks.keeper_bytes >> 20}"
+        f" at most, {own_bytes(pid) / MEBIBYTE:.0f} after, keeper {peaks.keeper_bytes >> 20}"
     )
 
     assert (result["outcome"], result["stop_reason"]) == verdict
     assert peaks.daemon_bytes - before <= PEAK_BYTES
     assert 0 < peaks.keeper_bytes <= KEEPER_BYTES
-    assert eventually(lambda: pss_bytes(pid) - before <= GROWTH_BYTES)
+    assert eventually(lambda: own_bytes(pid) - before <= GROWTH_BYTES)
 
 
 @contextmanager

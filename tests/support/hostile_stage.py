@@ -133,7 +133,7 @@ def staged(root: Path, places: int = 8, more: str = "") -> Iterator[Stage]:
         stage.tidy()
 
 
-def pss_bytes(pid: int) -> int:
-    """Memory of a process, shared pages by their share."""
+def own_bytes(pid: int) -> int:
+    """Memory of a process that belongs to no file: whoever shares those comes and goes."""
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Anonymous:"))
