@@ -154,7 +154,7 @@ async def prepare(
         )
         inputs = await _inputs(record, directory, services)
         launch = await trio.to_thread.run_sync(
-            _place_and_compile, record, directory, services, environment, site
+            _place_and_compile, record, directory, services, environment, site, start is None
         )
         made = compiled.document(
             launch.policy, launch.command, launch.program, services, instructions, inputs
@@ -250,7 +250,9 @@ def _place_and_compile(
     services: Services,
     environment: Mapping[str, str],
     site: Site,
+    is_first: bool,
 ) -> Launch:
+    """All that the agent finds; ``is_first``: no attempt of the run was made before. Blocks."""
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, site.subfolder))
     launch, home = compile_launch(record, directory, services, environment, plan, site)
@@ -259,7 +261,8 @@ def _place_and_compile(
         durable.make_directory(directory.delegate)
     private = services.state.root / home
     _copy_user_files(record, adapter, environment, private)
-    if record.session is not None and record.resumed_from is None:
+    # The session of a later attempt lies there already, and has gone on.
+    if is_first and record.session is not None and record.resumed_from is None:
         assert adapter.spec.sessions is not None
         cwd = os.path.join(layout.WORKSPACE, site.subfolder).rstrip("/")
         copy_session(record.session, adapter.spec.sessions, environment, cwd, private)
