@@ -1,6 +1,7 @@
 """Many runs as one stream: by filter, from any cursor, across daemons, none missing or twice."""
 
 import json
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import coachman
 import recovery_state as at
 from coachman.connection import Connection
 from daemon_process import DaemonProcess
+from merged_followers import check_followers_through_kills
 
 Told = dict[str, Any]
 LIMIT_S = 30.0
@@ -284,3 +286,10 @@ def test_the_python_client_follows_many_runs_across_a_daemon(
 
     assert stream.reason == "run_ended"
     check_whole(daemon, events, runs)
+
+
+def test_followers_miss_nothing_while_daemons_are_killed_under_their_runs(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """The storm of `scripts/soak streams`, small: three followers, two kills."""
+    check_followers_through_kills(daemon, repo, followers=3, kills=2, chance=random.Random(1))
