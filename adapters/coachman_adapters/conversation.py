@@ -271,13 +271,15 @@ class AgentRequest:
     """What an adapter may know of a run. All paths are as seen inside the sandbox.
 
     ``session`` is to be taken up again, exactly; ``session_counters`` are what its last run left
-    in `Usage`. ``keep``: more prompts may follow the first turn.
+    in `Usage`. ``judged``: each question is to be asked, though most are allowed, since rules may
+    say otherwise. ``keep``: more prompts may follow the first turn.
     """
 
     cwd: str
     home: str
     profile: str = "edit"
     permissions: str = "allow"
+    judged: bool = False
     argv: tuple[str, ...] = ()
     model: str | None = None
     effort: str | None = None

@@ -35,7 +35,11 @@ _FromTo = TypedDict("_FromTo", {"from": str, "to": str})
 
 
 class By(TypedDict, total=False):
-    """Who decided something: a client, the policy, a deadline, a cancel, or the agent itself."""
+    """Who decided something: a client, a rule, the mode, a handler, a deadline, the agent itself.
+
+    ``mode`` is that of "policy"; ``rule`` and ``origin`` are those of "rule"; ``path`` is the
+    BASE of "file" or the program of "hook".
+    """
 
     resolver: str
     client: str | None
@@ -43,6 +47,9 @@ class By(TypedDict, total=False):
     uid: int
     user: str
     mode: str
+    rule: str
+    origin: str
+    path: str
 
 
 class RunState(_FromTo):
@@ -318,6 +325,14 @@ class PermissionRequested(TypedDict):
     deadline_boot: NotRequired[str]
 
 
+class PermissionPassed(TypedDict):
+    """A rule or a handler left a question to the others, for ``reason``."""
+
+    request: str
+    by: By
+    reason: str
+
+
 class PermissionResolved(TypedDict):
     """The one answer; ``option`` null: nothing was chosen, and ``outcome`` says why."""
 
@@ -412,6 +427,7 @@ EVENT_TYPES: dict[str, type] = {
     "agent.noise": AgentNoise,
     "agent.unknown": AgentUnknown,
     "permission.requested": PermissionRequested,
+    "permission.passed": PermissionPassed,
     "permission.resolved": PermissionResolved,
     "usage.updated": UsageUpdated,
     "limit.reached": LimitReached,

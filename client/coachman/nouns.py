@@ -91,6 +91,8 @@ class RunMethods(Noun):
         task: str | None = None,
         profile: str | None = None,
         permissions: "results.Permissions | None" = None,
+        rules: "Sequence[Mapping[str, Any]] | None" = None,
+        permission_handler: str | None = None,
         base: str | None = None,
         env: "Mapping[str, str] | None" = None,
         timeouts: "Mapping[str, float] | None" = None,
@@ -116,41 +118,15 @@ class RunMethods(Noun):
         ``stall_s``, ``turn_s``, ``queue_s``, ``permission_s``, ``parked_s`` and
         ``check_s``. With ``keep`` the run takes more prompts until it is closed;
         ``as_agent`` is one of the CLI's own agents, ``session`` one that you began
-        by hand. ``check`` is a shell command that decides at the end, ``delegate`` what
-        it may start, ``sentinel_file`` a file that says how it ended. ``on_limit`` is wait
-        or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes.
+        by hand. ``rules`` have ``decide`` (allow, always, deny or ask), ``tool`` (a
+        list of kinds), ``command`` and ``path``; the ``permission_handler`` is
+        file:BASE or command:PATH. ``check`` is a shell command that decides at the
+        end, ``delegate`` what it may start, ``sentinel_file`` a file that says how it
+        ended. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and ``cost_usd``;
+        ``output_limit`` is in bytes.
         """
-        params = given(
-            prompt=prompt,
-            dir=dir,
-            agent=agent,
-            argv=argv if argv is None else list(argv),
-            model=model,
-            effort=effort,
-            provider=provider,
-            as_agent=as_agent,
-            session=session,
-            keep=keep,
-            task=task,
-            profile=profile,
-            permissions=permissions,
-            base=base,
-            env=env,
-            timeouts=timeouts,
-            labels=labels,
-            title=title,
-            check=check,
-            delegate=delegate,
-            sentinel_file=sentinel_file,
-            on_limit=on_limit,
-            retries=retries,
-            limits=limits,
-            priority=priority,
-            output_limit=output_limit,
-            request_key=request_key,
-            no_wait=no_wait,
-            dry_run=dry_run,
-        )
+        # Each parameter has its name on the wire.
+        params = given(**{name: value for name, value in locals().items() if name != "self"})
         answer: results.RunStarted = self._caller.call(
             "run.start", params, timeout_s=START_TIMEOUT_S
         )

@@ -114,6 +114,13 @@ class Artifact(TypedDict):
     sha256: str | None
 
 
+class Passed(TypedDict):
+    """Who left a question to the others, and why."""
+
+    by: dict[str, Any]
+    reason: str
+
+
 class Resolution(TypedDict):
     """How a request was settled and by whom; ``resolved``: everybody was told."""
 

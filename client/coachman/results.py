@@ -24,6 +24,7 @@ from .records import (
     Finding,
     GoneSince,
     Option,
+    Passed,
     Resolution,
     Resumable,
     WaitingPrompt,
@@ -289,7 +290,7 @@ class Unsubscribed(TypedDict):
 
 
 class Permission(TypedDict):
-    """A permission request and, once it is answered, who did."""
+    """A permission request and, once it is answered, who did; ``passed``: who was asked before."""
 
     run: str
     handle: str
@@ -302,6 +303,7 @@ class Permission(TypedDict):
     options: NotRequired[list[Option]]
     requested_at: NotRequired[int]
     deadline: NotRequired[int | None]
+    passed: NotRequired[list[Passed]]
     resolved: Resolution | None
 
 

@@ -1,5 +1,6 @@
 """The daemon's configuration as frozen records; `config_reader` makes them of the file."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from coachman.results import OnLimit, Permissions
 from coachman.wire import PERMISSION_MODES
 
 from . import config_values as values
+from .permissions import rules
 
 # The adapter of agents that nothing is known of but what the file says.
 ACP = "acp"
@@ -110,10 +112,28 @@ class AgentInstance:
 
 
 @frozen
+class RuleSettings:
+    """A standing rule about what agents ask: docs/permissions.md."""
+
+    decide: str = _key(values.one_of(*rules.DECISIONS), "ask")
+    tool: tuple[str, ...] = _key(values.some_of(*rules.KINDS), ())
+    command: str | None = _key(values.command_pattern, None)
+    path: str | None = _key(values.path_pattern, None)
+
+
+@frozen
 class RepoSettings:
     """What is so for the runs of one repository, by the path of its main worktree."""
 
     check: str | None = _key(values.string, None)
+    rules: tuple[RuleSettings, ...] = field(default=(), metadata={"rows": RuleSettings})
+
+
+@frozen
+class ProfileSettings:
+    """What is so for the runs behind one boundary, by the profile's name."""
+
+    rules: tuple[RuleSettings, ...] = field(default=(), metadata={"rows": RuleSettings})
 
 
 @frozen
@@ -123,6 +143,8 @@ class Config:
     agent: str | None = _key(values.name, None)
     profile: str = _key(values.name, "edit")
     permissions: Permissions | None = _key(values.one_of(*PERMISSION_MODES), None)  # noqa: RUF009
+    permission_handler: str | None = _key(values.handler, None)
+    rules: tuple[RuleSettings, ...] = field(default=(), metadata={"rows": RuleSettings})
     on_limit: OnLimit = _key(values.one_of("wait", "fail"), "wait")  # noqa: RUF009
     retries: int = _key(values.count_or_none, 2)
     timeouts: Timeouts = field(factory=Timeouts, metadata={"table": Timeouts})
@@ -133,4 +155,11 @@ class Config:
     repo: Mapping[str, RepoSettings] = field(
         factory=dict, metadata={"each": RepoSettings, "named": values.directory}
     )
+    profiles: Mapping[str, ProfileSettings] = field(
+        factory=dict, metadata={"each": ProfileSettings, "named": values.profile}
+    )
     log: Log = field(factory=Log, metadata={"table": Log})
+
+    def of_repository(self, toplevel: str) -> RepoSettings | None:
+        """What is said of the repository whose main worktree that is. Blocks for a moment."""
+        return self.repo.get(os.path.realpath(toplevel))

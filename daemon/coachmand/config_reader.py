@@ -98,12 +98,21 @@ class _Reader:
     def _value(self, metadata: Mapping[str, Any], value: Any, path: KeyPath) -> Any:
         if "table" in metadata:
             return self.record(metadata["table"], value, path)
+        if "rows" in metadata:
+            return self._rows(metadata["rows"], value, path)
         if "each" in metadata:
             return self._records(metadata["each"], metadata.get("named", values.key), value, path)
         try:
             return metadata["check"](value, self.home)
         except values.UnfitError as error:
             raise self._unfit(path, str(error), value) from None
+
+    def _rows(self, cls: type[T], tables: Any, path: KeyPath) -> tuple[T, ...]:
+        if not isinstance(tables, list):
+            raise self._unfit(path, "an array of tables", tables)
+        return tuple(
+            self.record(cls, table, (*path, f"[{number}]")) for number, table in enumerate(tables)
+        )
 
     def _records(
         self, cls: type[T], named: Callable[[Any, str], str], tables: Any, path: KeyPath
@@ -190,6 +199,8 @@ def _one_named(names: Collection[str]) -> str:
 
 def _holds(document: Any, path: KeyPath) -> bool:
     for key in path:
+        if isinstance(document, list):
+            document = {f"[{number}]": each for number, each in enumerate(document)}
         if not isinstance(document, dict) or key not in document:
             return False
         document = document[key]
@@ -197,7 +208,7 @@ def _holds(document: Any, path: KeyPath) -> bool:
 
 
 def _dotted(path: KeyPath) -> str:
-    return ".".join(path)
+    return ".".join(path).replace(".[", "[")
 
 
 def _shown(value: Any) -> str:

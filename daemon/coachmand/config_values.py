@@ -5,6 +5,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coachman_sandbox.profiles import PROFILES
+
+from .permissions import commands, globs, handlers
+
 _UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 _SECONDS = re.compile(r"\d{1,12}", re.ASCII)
@@ -104,6 +108,48 @@ def one_of(*choices: str) -> Callable[[Any, str], str]:
         return str(value)
 
     return check
+
+
+def some_of(*choices: str) -> Callable[[Any, str], tuple[str, ...]]:
+    """One of them, or an array of some."""
+
+    def check(value: Any, _home: str) -> tuple[str, ...]:
+        items = value if isinstance(value, list) else [value]
+        if not items or any(item not in choices for item in items):
+            raise UnfitError(f"one or an array of {', '.join(choices)}")
+        return tuple(items)
+
+    return check
+
+
+def command_pattern(value: Any, home: str) -> str:
+    """A simple command, with ``*`` and ``?``."""
+    if commands.pattern_of(string(value, home)) is None:
+        raise UnfitError("a simple command, in which * and ? may stand")
+    return str(value)
+
+
+def path_pattern(value: Any, home: str) -> str:
+    """A path from the worktree's top, or an absolute one, with ``*``, ``?`` and ``**``."""
+    if globs.fault(string(value, home)) is not None:
+        raise UnfitError("a plain path, in which *, ? and ** may stand")
+    return str(value)
+
+
+def profile(value: Any, _home: str) -> str:
+    """A table's name that is a profile's."""
+    if value not in PROFILES:
+        raise UnfitError(f"named as one of {', '.join(PROFILES)}")
+    return str(value)
+
+
+def handler(value: Any, home: str) -> str:
+    """Who else may answer: a file or a program."""
+    kind, colon, where = string(value, home).partition(":")
+    text = f"{kind}:{path(where, home)}" if colon and where.startswith("~/") else str(value)
+    if text == handlers.NONE or handlers.parsed(text, "configuration") is None:
+        raise UnfitError("file:BASE or command:PATH, each with an absolute path")
+    return text
 
 
 def environment(value: Any, _home: str) -> Mapping[str, str]:

@@ -78,7 +78,7 @@ def test_every_option_of_the_help_is_offered(verb: str, asked: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("run --per", ["--permissions", "--permission-timeout"]),
+        ("run --per", ["--permissions", "--permission-handler", "--permission-timeout"]),
         ("run -d --det", []),
         ("run -l a=b --lab", ["--label"]),
         ("run --permissions ", ["allow", "ask", "deny"]),

@@ -78,13 +78,21 @@ REFUSED = {
     '[timeouts]\n\nwal = "4h"': "unknown key `timeouts.wal` on line 3; did you mean `wall`?",
     'agnt = "x"': "unknown key `agnt` on line 1; did you mean `agent`?",
     '# one\n# two\n[hosts."~/src"]\nsetup = "x"': "unknown key `hosts` on line 3; known here: "
-    "agent, profile, permissions, on_limit, retries, timeouts, capacity, storage, retention, "
-    "agents, repo, log",
+    "agent, profile, permissions, permission_handler, rules, on_limit, retries, timeouts, "
+    "capacity, storage, retention, agents, repo, profiles, log",
     '[timeouts]\nidle = "1m"': "unknown key `timeouts.idle` on line 2; known here: "
     "wall, work, stall, turn, queue, permission, parked, check",
     '[repo."src/app"]\ncheck = "x"': "`repo.src/app` on line 1 must be named by an absolute path, "
     "or one that starts with ~/, not 'src/app'",
     '[repo."~/app"]\ncheck = ""': "`repo.~/app.check` on line 2 must be a string that is not empty",
+    '[[rules]]\ndecide = "allow"\ncommand = "a; b"': "`rules[0].command` on line 3 must be a "
+    "simple command, in which * and ? may stand, not 'a; b'",
+    '[[rules]]\n[[rules]]\ntool = "bash"': "`rules[1].tool` on line 3 must be one or an "
+    "array of read, edit, delete, move, search, execute, think, fetch, switch_mode, other,",
+    "rules = 1": "`rules` on line 1 must be an array of tables, not 1",
+    "[profiles.none]\nrules = []": "`profiles.none` on line 1 must be named as one of edit",
+    'permission_handler = "file:q"': "`permission_handler` on line 1 must be file:BASE or "
+    "command:PATH, each with an absolute path, not 'file:q'",
     "timeouts = { wall_s = 3 }": "unknown key `timeouts.wall_s` on line 1; did you mean `wall`?",
     'agent = "a"\n[agents.x]\nmodel = """\na\n"""\nadaptor = "y"': "unknown key "
     "`agents.x.adaptor` on line 6; did you mean `adapter`?",

@@ -15,7 +15,8 @@ from coachman_adapters.turn_state import READY
 
 def begin(state: State, request: AgentRequest, quirks: Quirks) -> list[Action]:
     """Set the first option."""
-    free = quirks.free_mode if request.permissions == "allow" else None
+    unasked = request.permissions == "allow" and not request.judged
+    free = quirks.free_mode if unasked else None
     asked = (
         (options.MODE, request.as_agent or free or quirks.mode),
         (options.MODEL, request.model),

@@ -95,7 +95,7 @@ class CodexAgent:
 
 def is_bounded(request: AgentRequest) -> bool:
     """Whether nothing will have to be said to codex once it has its prompt."""
-    return not request.keep and request.permissions == "allow"
+    return not request.keep and request.permissions == "allow" and not request.judged
 
 
 def _exec(request: AgentRequest) -> LaunchPlan:

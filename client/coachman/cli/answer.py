@@ -21,15 +21,23 @@ COMMAND = Command(
     "answer X CHOICE",
     "Answer what run, task or request X asks. CHOICE is allow, always or deny, the number of\n"
     "an option, or its id. The first answer wins. Where X lacks what a shell lent before the\n"
-    "daemon was restarted, `lend` gives it what this one has of that.",
+    "daemon was restarted, `lend` gives it what this one has of that. With --file\n"
+    "X is left out: BASE.req asks, and no daemon is talked to: BASE.req.response is written.",
     Option("-m --message", "what to tell the agent with it", "TEXT"),
-    operands=(2, 2),
+    Option("--file", "answer the file handler's question in BASE.req", "BASE"),
+    operands=(1, 2),
     missing="name a run (or a request) and a choice: allow, always, deny, a number or an id",
 )
 
 
 def main(console: "Console", arguments: "Arguments") -> int:
     """Answer the one request that waits there."""
+    if (base := arguments.text("file")) is not None:
+        from .answer_file import answer_file
+
+        return answer_file(console, base, arguments)
+    if len(arguments.operands) == 1:
+        raise UsageError(f"cannot answer: {COMMAND.missing}")
     named, typed = arguments.operands
     client = console.client(introduced=True)
     if typed == LEND:

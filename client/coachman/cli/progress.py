@@ -38,6 +38,10 @@ _WHO = {
     "interrupt": "because the turn was interrupted",
     "agent": "withdrawn by the agent",
 }
+# Nobody is waited for where these answer.
+_AT_ONCE = ("policy", "rule")
+# Those of which there are several, by what they are called.
+_NAMED = {"rule": "rule", "file": "the file", "hook": "the hook"}
 
 
 class Progress:
@@ -168,11 +172,11 @@ class Progress:
         request = self._unanswered.pop(str(event.get("request")), None)
         if request is None:
             return f"  = {answer_text(event)}"
-        if (event.get("by") or {}).get("resolver") != "policy":
+        if (event.get("by") or {}).get("resolver") not in _AT_ONCE:
             return f"  ? {asked_whole(request)}\n  = {answer_text(event)}"
         allowed = str(event.get("kind")).startswith("allow")
         verdict = "allowed" if allowed else "denied"
-        line = f"  = {verdict} by policy: {cut(question(request), TITLE_COLUMNS)}"
+        line = f"  = {verdict} {resolver(event['by'])}: {cut(question(request), TITLE_COLUMNS)}"
         return self._paint(line, "dim") if allowed else line
 
     def state(self, event: "Mapping[str, Any]") -> str | None:
@@ -225,13 +229,22 @@ def resolver(by: "Any") -> str:
     """Who answered."""
     if not isinstance(by, dict):
         return f"by {visible(by)}" if by else "by someone"
-    if (known := _WHO.get(str(by.get("resolver")))) is not None:
+    kind = str(by.get("resolver"))
+    if (known := _WHO.get(kind)) is not None:
         return known
+    if kind in _NAMED:
+        return f"by {_NAMED[kind]} {visible(by.get('rule') or by.get('path'))}"
     client = by.get("client")
     if isinstance(client, dict):
         client = client.get("name")
     who = visible(by.get("user") or client or by.get("resolver") or "someone")
     return f"by {who}, pid {by['pid']}" if by.get("pid") else f"by {who}"
+
+
+def _passed(_progress: Progress, event: "Mapping[str, Any]") -> str:
+    """Why a question is still open that a rule or a handler might have settled."""
+    reason = cut(event.get("reason") or "", TITLE_COLUMNS)
+    return f"  [not settled {resolver(event.get('by'))}: {reason}]"
 
 
 def _turn_begins(progress: Progress, event: "Mapping[str, Any]") -> str | None:
@@ -295,6 +308,7 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "tool.call": Progress.tool,
     "tool.call_update": Progress.tool,
     "permission.requested": Progress.asked,
+    "permission.passed": _passed,
     "permission.resolved": Progress.answered,
     "run.state": Progress.state,
     "run.closing": lambda _progress, event: f"  [closing, {resolver(event.get('by'))}]",

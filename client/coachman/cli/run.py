@@ -9,6 +9,7 @@ from .durations import some_seconds
 from .grants import granted
 from .options import Command, Option
 from .policy import compiled_lines
+from .rules import handler_of, rule_of
 from .sources import read_prompt
 from .visible import visible
 
@@ -51,6 +52,8 @@ COMMAND = Command(
     Option(
         "--permissions", "allow, ask or deny what it asks for", "MODE", choices=PERMISSION_MODES
     ),
+    Option("--rule", "DECISION KINDS [PATTERN]: allow execute git log *", "RULE", repeat=True),
+    Option("--permission-handler", "file:BASE, command:PATH or none", "HANDLER"),
     *TIMEOUTS,
     Option(
         "--on-limit",
@@ -143,6 +146,8 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "task": arguments.text("task"),
         "profile": arguments.text("profile") or console.env.get("COACHMAN_PROFILE"),
         "permissions": mode,
+        "rules": [rule_of(text) for text in arguments.texts("rule")] or None,
+        "permission_handler": handler_of(arguments.text("permission-handler")),
         "base": arguments.text("base"),
         "on_limit": arguments.text("on-limit"),
         "limits": _budget(arguments),

@@ -39,6 +39,7 @@ CHECK_ENDED = "check.ended"
 INPUT = "agent.input"
 SESSION = "agent.session"
 PERMISSION_REQUESTED = "permission.requested"
+PERMISSION_PASSED = "permission.passed"
 PERMISSION_RESOLVED = "permission.resolved"
 USAGE_UPDATED = "usage.updated"
 LIMIT_REACHED = "limit.reached"
@@ -103,6 +104,7 @@ EVENT_TYPES = (
         RUN_RECOVERED,
         TURN_STARTED,
         TURN_RECORDED,
+        PERMISSION_PASSED,
         USAGE_UPDATED,
         CHECK_STARTED,
         DEADLINE_WARNED,
@@ -131,6 +133,7 @@ __all__ = [
     "MESSAGE_CHUNK",
     "NOISE",
     "NOTICE",
+    "PERMISSION_PASSED",
     "PERMISSION_REQUESTED",
     "PERMISSION_RESOLVED",
     "PLAN",

@@ -55,6 +55,8 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "argv": COMMAND,
         "check": COMMAND,
         "sentinel_file": HOST_PATH,
+        "rules": "a child has its parent's rules",
+        "permission_handler": "it is a handler",
         "env": ENVIRONMENT,
         "session": "it is a session of the user's own",
     },

@@ -11,6 +11,7 @@ KIND_OF_WORD = {
     "always": "allow_always",
     "deny": "reject_once",
     "no": "reject_once",
+    "never": "reject_always",
 }
 KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
@@ -19,13 +20,21 @@ class ChoiceError(Exception):
     """No offered option is meant, or more than one is. The text lists what can be chosen."""
 
 
-def by_policy(options: Sequence[Option], *, allow: bool) -> Option | None:
-    """What a standing decision chooses, None where it has no clear choice.
+# What a standing decision chooses, the first kind that is offered clearly. An allow is for once
+# and becomes an always only where that was said; a deny never falls back to an allow.
+_WANTED = {
+    "allow": ("allow_once",),
+    "always": ("allow_always", "allow_once"),
+    "deny": ("reject_once", "reject_always"),
+}
 
-    An allow is for once and never becomes an always; a deny never falls back to an
-    allow. Several options of one kind are a question, which no policy answers.
+
+def by_policy(options: Sequence[Option], decide: str) -> Option | None:
+    """What a standing decision to allow, always or deny chooses; None without a clear choice.
+
+    Several options of one kind are a question, which no policy answers.
     """
-    for kind in ("allow_once",) if allow else ("reject_once", "reject_always"):
+    for kind in _WANTED[decide]:
         found = [option for option in options if option["kind"] == kind]
         if len(found) == 1 and not found[0].get("requires_message"):
             return found[0]

@@ -1,4 +1,4 @@
-"""The standing decision of a run: allow, ask or deny, each question recorded all the same."""
+"""The standing decisions of a run: its rules, then its mode; each question is recorded."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from attrs import field, frozen
 
 from .choice import by_policy
+from .rules import ALLOWS, Judgement
 
 
 @frozen
@@ -37,15 +38,32 @@ def standing(mode: str, options: Sequence[Mapping[str, Any]]) -> Decision | None
     if mode == "ask":
         return None
     by = {"resolver": "policy", "mode": mode}
-    chosen = by_policy(options, allow=mode == "allow")
+    return _clear(mode, options, by)
+
+
+def ruled(judged: Judgement, options: Sequence[Mapping[str, Any]]) -> Decision | None:
+    """What a rule decides, None where a person must."""
+    return None if judged.decide == "ask" else _clear(judged.decide, options, by_rule(judged))
+
+
+def by_rule(judged: Judgement) -> dict[str, Any]:
+    """The rule, as one that decides something."""
+    return {"resolver": "rule", "rule": judged.rule.text, "origin": judged.rule.origin}
+
+
+def _clear(
+    decide: str, options: Sequence[Mapping[str, Any]], by: Mapping[str, Any]
+) -> Decision | None:
+    """The option that is meant; without a clear one an allow is a question, a deny stays one."""
+    chosen = by_policy(options, decide)
     if chosen is not None:
         return Decision(chosen["id"], chosen["kind"], "selected", by)
-    return None if mode == "allow" else Decision(None, None, "denied", by)
+    return None if decide in ALLOWS else Decision(None, None, "denied", by)
 
 
 def expired(options: Sequence[Mapping[str, Any]]) -> Decision:
     """Nobody answered in time: denied, by what the agent offers for that."""
-    chosen = by_policy(options, allow=False)
+    chosen = by_policy(options, "deny")
     by = {"resolver": "deadline"}
     if chosen is None:
         return Decision(None, None, "expired", by)

@@ -18,6 +18,7 @@ MAX_MESSAGE_CHARACTERS = 512 * 1024
 NOW_CHARACTERS = 120
 # Of what an agent may do without an end: settled questions, tools that it never ends.
 MAX_REMEMBERED = 1024
+MAX_PASSED = 32
 TOOL_ENDS = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -223,6 +224,12 @@ def _requested(view: "View", event: Event) -> None:
     )
 
 
+def _passed(view: "View", event: Event) -> None:
+    asked = view.pending.get(event["request"])
+    if asked is not None and len(asked.passed) < MAX_PASSED:
+        asked.passed.append({"by": event["by"], "reason": event["reason"]})
+
+
 def _resolve(view: "View", event: Event) -> None:
     told = event["type"] == v.PERMISSION_RESOLVED
     request, option_kind = event["request"], event.get("kind" if told else "option_kind") or ""
@@ -347,6 +354,7 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.TURN_ENDED: _turn_ended,
     v.SESSION: _session,
     v.PERMISSION_REQUESTED: _requested,
+    v.PERMISSION_PASSED: _passed,
     v.PERMISSION_RESOLVED: _resolve,
     v.USAGE_UPDATED: _usage,
     v.LIMIT_REACHED: _limit_reached,

@@ -12,6 +12,7 @@ from attrs import asdict, evolve, fields
 
 from coachman_sandbox.authority import exceeding
 
+from ..permissions.handlers import NONE as NO_HANDLER
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from .bases import base_below
@@ -65,6 +66,8 @@ class Heritage:
             agent=self._agent(request.agent),
             profile=request.profile or fixed.profile,
             permissions=self._permissions(request.permissions),
+            rules=tuple(dict.fromkeys(rule.requested for rule in fixed.rules)),
+            permission_handler=next((each.text for each in fixed.handlers), NO_HANDLER),
             timeouts=self._timeouts(request.timeouts, clamp),
             limits=self._limits(request.limits, clamp),
             output_limit=self._output_limit(request.output_limit, clamp),

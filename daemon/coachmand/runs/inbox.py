@@ -117,6 +117,15 @@ class Answered(Asked):
 
 
 @frozen
+class Passed:
+    """A handler was asked and left the question to the others, for ``reason``."""
+
+    request: str
+    by: dict[str, Any]
+    reason: str
+
+
+@frozen
 class CancelAsked(Asked):
     """Somebody wants the run to end now."""
 
@@ -219,6 +228,7 @@ Message = (
     | FamilyChanged
     | Priced
     | DiskTaken
+    | Passed
     | CheckpointAsked
     | StorageChanged
     | StorageRefused

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 QUESTION_CHARACTERS = 200
 
 
 @define
 class Permission:
-    """A question of the agent, as it was asked."""
+    """A question of the agent, as it was asked; ``passed``: who left it to others, and why."""
 
     request: str
     tool: dict[str, Any]
@@ -19,10 +19,11 @@ class Permission:
     deadline: int | None = None
     deadline_boottime_s: float | None = None
     deadline_boot: str | None = None
+    passed: list[dict[str, Any]] = field(factory=list)
 
     def public(self) -> dict[str, Any]:
         """What clients are shown of it."""
-        names = ("request", "question", "tool", "options", "requested_at", "deadline")
+        names = ("request", "question", "tool", "options", "requested_at", "deadline", "passed")
         return {name: getattr(self, name) for name in names}
 
     def summary(self) -> dict[str, Any]:

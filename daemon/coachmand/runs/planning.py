@@ -29,6 +29,7 @@ from .requested_agent import (
     instance_model,
     program_of,
 )
+from .requested_permissions import check_asks, deciding
 from .requested_place import (
     base_of,
     check_of,
@@ -83,6 +84,7 @@ async def plan(
     """
     name, adapter = agent_of(request, services)
     check_agent(request, name, adapter, services)
+    check_asks(request, name, adapter.spec)
     await check_budget(request, name, adapter, services)
     profile = _profile(request, services)
     found = await repository_of(request, services)
@@ -104,6 +106,7 @@ async def plan(
     environment, sources = environment_of(request.env, name, adapter.spec.environment, services)
     await trio.to_thread.run_sync(find_session, request, name, adapter.spec, profile, environment)
     program = await program_of(name, adapter, found, services, environment)
+    decides = await deciding(request, profile, found, task.worktree, services)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
     record = Record(
         run=run,
@@ -117,7 +120,9 @@ async def plan(
         check=check_of(request, found, services),
         sentinel_file=await sentinel_of(request, services),
         profile=profile,
-        permissions=request.permissions or services.config.permissions or "allow",
+        permissions=decides.permissions,
+        rules=decides.rules if adapter.spec.asks_permission else (),
+        handlers=decides.handlers if adapter.spec.asks_permission else (),
         title=Redactor(secrets).mask_text(_title(request)),
         labels=dict(request.labels),
         environment=sources,

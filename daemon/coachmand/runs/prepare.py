@@ -72,6 +72,7 @@ def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequ
         home=layout.HOME,
         profile=record.profile,
         permissions=record.permissions,
+        judged=bool(record.rules),
         argv=record.argv,
         model=record.model,
         effort=record.effort,

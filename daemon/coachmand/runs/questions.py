@@ -1,7 +1,7 @@
-"""The open questions of one run: decided by its mode, by a person or by the deadline, once each."""
+"""The open questions of one run: rules, a person, a handler or the deadline decide, once each."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..failpoints import reach
 from ..journal import vocabulary as v
@@ -10,44 +10,77 @@ from ..permissions import modes
 from ..permissions.choice import ChoiceError, by_person
 from ..rpc.errors import RpcError
 from . import deadlines, inbox
-from .attempt import Attempt
 from .clock import Moment, boottime_s
 from .members import Permission
-from .view import View
+from .resolvers import Resolvers
+
+if TYPE_CHECKING:
+    from .run import Run
+
+# What those are called that answer before somebody else does.
+WHO = {
+    "rule": "a rule",
+    "policy": "the mode",
+    "file": "the file handler",
+    "hook": "the hook",
+    "deadline": "the deadline",
+    "agent": "the agent itself",
+    "cancel": "a cancel",
+    "interrupt": "an interrupt",
+}
 
 
 class Questions:
-    """Resolves what the agent of ``view`` asks; ``attempt`` gives the one it is told through."""
+    """Resolves what the agent of ``run`` asks."""
 
-    def __init__(self, mode: str, boot: str, view: View, attempt: Callable[[], Attempt]) -> None:
-        self._mode = mode
-        self._boot = boot
-        self._view = view
-        self._attempt = attempt
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+        self._view = run.view
+        self._resolvers = Resolvers(run)
         self.due_s: dict[str, float] = {}
 
     def __repr__(self) -> str:
-        return f"<Questions {self._mode}, {len(self._view.pending)} open>"
+        return f"<Questions {self._run.fixed.permissions}, {len(self._view.pending)} open>"
 
     async def decide(self) -> None:
-        """Settle what needs nobody, and give the rest its deadline."""
+        """Settle what needs nobody; give the rest its deadline, and to whoever may answer."""
         view = self._view
+        self._resolvers.keep(view.pending)
         for request, asked in list(view.pending.items()):
-            decision = modes.standing(self._mode, asked.options)
             if view.cancel_told or view.finished:
                 interrupted = view.interrupted == view.turn and view.state != "stopping"
                 why = modes.withdrawn("interrupt" if interrupted else "cancel")
-                await self._attempt().note([resolved(request, why)])
-            elif decision is not None:
-                await self._resolve(asked, decision)
+                self._resolvers.withdraw(request)
+                await self._run.record([resolved(request, why)])
             elif request not in self.due_s:
-                self.due_s[request] = self._first_due_s(asked)
+                await self._open(asked)
+
+    async def _open(self, asked: Permission) -> None:
+        decision = await self._resolvers.standing(asked)
+        if decision is not None:
+            await self._resolve(asked, decision)
+        else:
+            self.due_s[asked.request] = self._first_due_s(asked)
+            self._resolvers.offer(asked)
+
+    async def passed(self, message: inbox.Passed) -> None:
+        """A handler left a question to the others."""
+        if message.request in self._view.pending:
+            await self._resolvers.note(message.request, message.by, message.reason)
+
+    async def found_again(self) -> None:
+        """After a crash: nobody shall be shown what is settled."""
+        await self._resolvers.tidy()
+
+    def close(self) -> None:
+        """The run is over, and with it every question."""
+        self._resolvers.keep(())
 
     def _first_due_s(self, asked: Permission) -> float:
         moment = Moment(
             asked.deadline_boot or "", asked.deadline_boottime_s or 0.0, asked.deadline or 0
         )
-        due_s = moment.due_boottime_s(self._boot)
+        due_s = moment.due_boottime_s(self._run.boot)
         return deadlines.permission_due_after_restart_s(due_s, boottime_s())
 
     async def expire(self, request: str) -> None:
@@ -57,7 +90,7 @@ class Questions:
             self.due_s.pop(request, None)
             return
         members = {"which": "permission", "request": request}
-        await self._attempt().note([Entry(v.DEADLINE_EXPIRED, members)])
+        await self._run.record([Entry(v.DEADLINE_EXPIRED, members)])
         await self._resolve(asked, modes.expired(asked.options))
 
     async def answer(self, given: inbox.Answered) -> None:
@@ -92,18 +125,19 @@ class Questions:
         if answered is None:
             return RpcError("NotFound", f"cannot answer {request}: the run asks nothing of that id")
         by = answered.get("by") or {}
-        who = by.get("user") or by.get("resolver") or "somebody"
+        who = by.get("user") or WHO.get(by.get("resolver", "")) or "somebody"
         text = f"cannot answer {request}: {who} answered it before you"
         return RpcError("Conflict", text, detail=answered)
 
     async def _resolve(self, asked: Permission, decision: modes.Decision) -> None:
         """One line is the input and says what was decided; the second tells everyone."""
         self.due_s.pop(asked.request, None)
-        await self._attempt().tell(
+        await self._run.living_attempt().tell(
             "answer",
             {"request": asked.request, **decision.members()},
             companions=[resolved(asked.request, decision)],
         )
+        self._resolvers.withdraw(asked.request)
 
 
 def resolved(request: str, decision: modes.Decision) -> Entry:

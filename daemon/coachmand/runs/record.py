@@ -10,6 +10,8 @@ from coachman.results import OnLimit, Permissions
 
 from ..evidence.ids import handle_of
 from ..journal.order import Source
+from ..permissions.handlers import Handler
+from ..permissions.rules import Rule
 from .budgets import Limits
 from .clock import Moment
 from .deadlines import CHECK_DEFAULT_S, PARKED_DEFAULT_S
@@ -44,6 +46,7 @@ class Executable:
 class Record:
     """Everything about a run that does not change. ``environment`` maps names to their source.
 
+    ``rules`` are all that count, the first one first; ``handlers`` are asked besides people.
     ``session`` is the one to take up again, of the run ``resumed_from``, with the
     ``session_counters`` that its last run left. ``ancestors`` are the runs that it belongs
     to, the one that a person started first, its parent last. ``lent`` names the values that a
@@ -76,6 +79,8 @@ class Record:
     check_s: float = CHECK_DEFAULT_S
     profile: str = "edit"
     permissions: Permissions = "allow"
+    rules: tuple[Rule, ...] = ()
+    handlers: tuple[Handler, ...] = ()
     network: str = "host"
     model: str | None = None
     effort: str | None = None

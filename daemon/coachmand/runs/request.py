@@ -8,6 +8,8 @@ from attrs.validators import optional
 
 from coachman.results import OnLimit, Permissions
 
+from ..permissions.handlers import FORM, is_handler
+from ..permissions.rules import MAX_RULES, RuleRequest
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from .budgets import Limits
@@ -76,6 +78,8 @@ class StartRequest:
     ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
     when it ends; a run of higher ``priority`` gets a place before those of lower.
     ``sentinel_file`` is a path at which a file says how the run ended, once it has.
+    ``rules`` are judged before those of the configuration, and a question that none decides is
+    shown to ``permission_handler`` as well: file:BASE or command:PATH; "none" for none at all.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
     ``delegate`` gives it a socket of its own, over which it may start runs itself.
     """
@@ -93,6 +97,10 @@ class StartRequest:
     task: str | None = None
     profile: str | None = None
     permissions: Permissions | None = None
+    rules: tuple[RuleRequest, ...] = field(
+        default=(), validator=must(f"at most {MAX_RULES}", lambda rules: len(rules) <= MAX_RULES)
+    )
+    permission_handler: str | None = field(default=None, validator=optional(must(FORM, is_handler)))
     base: str | None = None
     env: Mapping[str, str] = field(
         factory=dict,

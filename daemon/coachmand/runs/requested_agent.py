@@ -45,8 +45,6 @@ def check_agent(request: StartRequest, name: str, adapter: Adapter, services: Se
     if request.effort is not None and request.effort not in spec.efforts:
         takes = ", ".join(spec.efforts) or "none at all"
         raise usage(f"agent {name} knows no effort {request.effort!r}", f"it takes {takes}")
-    if request.permissions in ("ask", "deny") and not spec.asks_permission:
-        raise usage(f"agent {name} never asks for a permission", "leave --permissions out")
     if request.model is not None and not spec.takes_model:
         raise usage(f"agent {name} takes no model", "leave -m out")
     _check_kept(request, name, adapter, services)

@@ -1,7 +1,5 @@
 """Where a new run works: which repository, from which commit on, in which task."""
 
-import os
-
 import trio
 
 from ..evidence import ids
@@ -59,7 +57,7 @@ def task_name(request: StartRequest, run: str) -> str:
 
 def check_of(request: StartRequest, found: FoundRepository, services: Services) -> str | None:
     """The run's own, else the repository's."""
-    configured = services.config.repo.get(os.path.realpath(found.toplevel))
+    configured = services.config.of_repository(found.toplevel)
     given = request.check if request.check is not None else configured and configured.check
     return given if given and given.strip() else None
 

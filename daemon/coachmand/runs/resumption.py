@@ -154,6 +154,8 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         task=before.task,
         profile=before.profile,
         permissions=before.permissions,
+        rules=tuple(rule.requested for rule in before.rules if rule.origin == "request"),
+        permission_handler=_handler_before(before),
         env=request.env,
         timeouts=Timeouts(**{**limits, **given}),
         labels=before.labels,
@@ -168,6 +170,12 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         check=before.check or "",
         delegate=before.delegate,
     )
+
+
+def _handler_before(before: Record) -> str | None:
+    """The handler that it was asked for with, if any."""
+    requested = [each.text for each in before.handlers if each.origin == "request"]
+    return requested[0] if requested else None
 
 
 def _refusal(before: Record, why: str, hint: str, **detail: Any) -> RpcError:

@@ -91,7 +91,7 @@ class Run:
         self.budget = Budget(self)
         self.lending = Lending(self)
         self.disk = DiskWatch(self)
-        self.questions = Questions(record.permissions, self.boot, view, self.living_attempt)
+        self.questions = Questions(self)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
 
@@ -114,6 +114,8 @@ class Run:
             self._nursery = nursery
             if self.fixed.delegate is not None and self.view.state != "ended":
                 nursery.start_soon(self.services.offer, self)
+            if self.found is not None:
+                await self.questions.found_again()
             if self.found is not None and self.view.state != "ended":
                 await self.record([Entry(v.RUN_RECOVERED, self.found)])
             if self.broken and self.view.state != "ended":
@@ -132,6 +134,7 @@ class Run:
                     await self._take(message)
                 await self.timing.expire_due()
                 await self._advance()
+            self.questions.close()
             nursery.cancel_scope.cancel()
 
     def let_go(self) -> list[Starting]:
@@ -227,7 +230,13 @@ class Run:
                 await requests.carry_out(self, message)
             case inbox.TurnRecorded():
                 await self.turns.recorded(message)
-            case inbox.CheckpointAsked() | inbox.Slept() | inbox.Priced() | inbox.DiskTaken():
+            case (
+                inbox.Passed()
+                | inbox.CheckpointAsked()
+                | inbox.Slept()
+                | inbox.Priced()
+                | inbox.DiskTaken()
+            ):
                 await self._keep_house(message)
             case inbox.Admitted():
                 await self._admitted()
@@ -243,9 +252,16 @@ class Run:
                 self.end.note(message)
 
     async def _keep_house(
-        self, message: inbox.CheckpointAsked | inbox.Slept | inbox.Priced | inbox.DiskTaken
+        self,
+        message: inbox.CheckpointAsked
+        | inbox.Slept
+        | inbox.Priced
+        | inbox.DiskTaken
+        | inbox.Passed,
     ) -> None:
         match message:
+            case inbox.Passed():
+                await self.questions.passed(message)
             case inbox.Slept():
                 await self.timing.notice_sleep()
             case inbox.Priced():

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
+import trio
 from attrs import Factory, define, field
 
 from coachman_adapters.conversation import Adapter
@@ -12,6 +13,8 @@ from ..config_file import ConfigFile
 from ..evidence.index import Index
 from ..evidence.state import StateDirectory
 from ..journal.order import Order
+from ..permissions.exchange import Exchanges
+from ..permissions.programs import Programs
 from ..repos.pool import GitWorkers
 from .admission import Admission
 from .boundary import Boundary, Outlook
@@ -19,6 +22,8 @@ from .scopes import Scopes
 from .sentinel import Sentinels
 from .storage import Storage
 from .survivors import Survivors
+
+HOOKS_AT_ONCE = 4
 
 if TYPE_CHECKING:
     from .families import Families
@@ -55,6 +60,9 @@ class Services:
     sentinels: Sentinels = field(
         default=Factory(lambda self: Sentinels(self.state), takes_self=True)
     )
+    exchanges: Exchanges = field(factory=Exchanges)
+    programs: Programs = field(factory=Programs)
+    hooks: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(HOOKS_AT_ONCE))
     on_change: Callable[[], None] = lambda: None
     families: "Families" = field(init=False)
     # Serves a run's own socket for as long as it lives.

@@ -78,12 +78,18 @@ export type Bubblewrap = {
   "version": string;
 };
 
-/** Who decided something: a client, the policy, a deadline, a cancel, or the agent itself. */
+/** Who decided something: a client, a rule, the mode, a handler, a deadline, the agent itself.
+ *
+ * `mode` is that of "policy"; `rule` and `origin` are those of "rule"; `path` is the
+ * BASE of "file" or the program of "hook". */
 export type By = {
   "client"?: string | null;
   "mode"?: string;
+  "origin"?: string;
+  "path"?: string;
   "pid"?: number;
   "resolver"?: string;
+  "rule"?: string;
   "uid"?: number;
   "user"?: string;
 };
@@ -334,7 +340,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventLimitReached | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventLimitReached | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -700,6 +706,24 @@ export type EventLimitReached = {
   "action": string;
   "provider": string;
   "resets_at": number | null;
+};
+
+/** A rule or a handler left a question to the others, for `reason`. */
+export type EventPermissionPassed = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "permission.passed";
+  "by": By;
+  "reason": string;
+  "request": string;
 };
 
 /** The agent asks; `deadline` is when it is denied, where somebody is waited for. */
@@ -1221,12 +1245,19 @@ export type Option = {
   "requires_message"?: boolean;
 };
 
-/** A permission request and, once it is answered, who did. */
+/** Who left a question to the others, and why. */
+export type Passed = {
+  "by": Record<string, unknown>;
+  "reason": string;
+};
+
+/** A permission request and, once it is answered, who did; `passed`: who was asked before. */
 export type Permission = {
   "agent": string;
   "deadline"?: number | null;
   "handle": string;
   "options"?: Array<Option>;
+  "passed"?: Array<Passed>;
   "question"?: string;
   "request": string;
   "requested_at"?: number;
@@ -1317,6 +1348,17 @@ export type Resolution = {
 export type Resumable = {
   "ok": boolean;
   "why": string | null;
+};
+
+/** Decides what it matches. `tool` has kinds of tools, none meaning all of them.
+ *
+ * `command` is a pattern of words, `path` one of paths below the worktree's top; an
+ * absolute one is of paths outside, which no allow ever matches. */
+export type RuleRequest = {
+  "decide": "allow" | "always" | "ask" | "deny";
+  "tool"?: Array<string>;
+  "command"?: string | null;
+  "path"?: string | null;
 };
 
 /** Everything about one run.
@@ -1931,6 +1973,8 @@ export interface Methods {
       "task"?: string | null;
       "profile"?: string | null;
       "permissions"?: "allow" | "ask" | "deny" | null;
+      "rules"?: Array<RuleRequest>;
+      "permission_handler"?: string | null;
       "base"?: string | null;
       "env"?: Record<string, string>;
       "timeouts"?: Timeouts;

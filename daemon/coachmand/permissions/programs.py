@@ -1,0 +1,124 @@
+"""Programs of the user that the daemon runs itself: whose they are, and opened only once.
+
+What runs is what was opened: whatever becomes of the path later, and whoever did it, the
+descriptor leads to the file that was looked at.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+
+from attrs import define, field, frozen
+
+MAX_BYTES = 64 * 1024 * 1024
+_CHUNK_BYTES = 1 << 20
+_OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# Who may have made what is trusted: the user, and whoever installs programs for everybody.
+_ROOT_UID = 0
+
+
+class UntrustedError(Exception):
+    """A program or a directory cannot be trusted; the text completes "PATH ..."."""
+
+
+@frozen
+class Program:
+    """An open program. ``mark`` changes with its content; ``path`` is only what it is called."""
+
+    path: str
+    fd: int
+    sha256: str
+    mark: tuple[int, ...]
+
+    def check(self) -> None:
+        """Raise UntrustedError where its content was changed in place since it was opened."""
+        if _mark(os.fstat(self.fd)) != self.mark:
+            raise UntrustedError("was changed since it was opened")
+
+
+@define
+class Programs:
+    """What was opened so far, by path and content."""
+
+    _known: dict[tuple[str, str], Program] = field(factory=dict)
+
+    def pin(self, path: str, trees: Iterable[str], sha256: str | None = None) -> Program:
+        """The program at ``path`` as it is now, or as it was when it was opened before. Blocks.
+
+        ``trees`` are those that agents write or are given: it must lie outside of them.
+        ``sha256`` is what it is to be. Raises UntrustedError.
+        """
+        if (path, sha256) in self._known:
+            return self._known[path, str(sha256)]
+        check_outside(os.path.realpath(path), trees)
+        program = _open(path)
+        known = self._known.get((path, program.sha256))
+        if sha256 not in (None, program.sha256) or (known and known.mark == program.mark):
+            os.close(program.fd)
+        if sha256 not in (None, program.sha256):
+            raise UntrustedError("is not the program any more that the run was started with")
+        if known is None or known.mark != program.mark:
+            known = self._known[path, program.sha256] = program
+        return known
+
+    def close(self) -> None:
+        """Let go of all."""
+        for program in self._known.values():
+            os.close(program.fd)
+        self._known.clear()
+
+
+def check_outside(path: str, trees: Iterable[str]) -> None:
+    """Raise UntrustedError where a canonical path lies in a tree that agents write or are given."""
+    for tree in map(os.path.realpath, trees):
+        if (path + "/").startswith(tree.rstrip("/") + "/"):
+            raise UntrustedError(f"lies in {tree}, which agents reach")
+
+
+def check_owned(found: os.stat_result) -> None:
+    """Raise UntrustedError for what others than the user may change."""
+    if found.st_uid not in (os.geteuid(), _ROOT_UID):
+        raise UntrustedError(f"belongs to another user (uid {found.st_uid})")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UntrustedError("may be written by others than its owner")
+
+
+def _open(path: str) -> Program:
+    try:
+        fd = os.open(
+            os.path.realpath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
+    except OSError as error:
+        raise UntrustedError(f"cannot be opened: {error.strerror}") from error
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or not found.st_mode & stat.S_IXUSR:
+            raise UntrustedError("is no executable file")
+        check_owned(found)
+        if found.st_size > MAX_BYTES:
+            raise UntrustedError(f"has more than {MAX_BYTES >> 20} MiB")
+        return Program(path, fd, _digest(fd), _mark(found))
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _mark(found: os.stat_result) -> tuple[int, ...]:
+    # Nobody but the kernel sets the time of a change. A new name or owner is one, too.
+    return (
+        found.st_dev,
+        found.st_ino,
+        found.st_size,
+        found.st_mtime_ns,
+        found.st_mode,
+        found.st_uid,
+    )
+
+
+def _digest(fd: int) -> str:
+    digest, at = hashlib.sha256(), 0
+    while data := os.pread(fd, _CHUNK_BYTES, at):
+        digest.update(data)
+        at += len(data)
+    return digest.hexdigest()

@@ -1,0 +1,97 @@
+"""Who decides about what the agent of a new run asks: the rules, the mode, the handler."""
+
+import trio
+from attrs import evolve, frozen
+
+from coachman.results import Permissions
+from coachman_adapters.conversation import AgentSpec
+
+from ..permissions import handlers
+from ..permissions.handlers import Handler
+from ..permissions.programs import UntrustedError
+from ..permissions.rules import Rule, of_origin
+from ..repos.records import Repository as FoundRepository
+from ..rpc.errors import RpcError
+from .request import StartRequest, usage
+from .services import Services
+
+
+@frozen
+class Deciding:
+    """``rules`` in the order in which they are judged, then the mode, then ``handlers``."""
+
+    permissions: Permissions
+    rules: tuple[Rule, ...]
+    handlers: tuple[Handler, ...]
+
+
+def check_asks(request: StartRequest, name: str, spec: AgentSpec) -> None:
+    """What an agent never asks, nobody can decide. Raises RpcError."""
+    given = {
+        "--permissions": request.permissions in ("ask", "deny"),
+        "--rule": bool(request.rules),
+        "--permission-handler": request.permission_handler not in (None, handlers.NONE),
+    }
+    for option, wanted in given.items():
+        if wanted and not spec.asks_permission:
+            raise usage(f"agent {name} never asks for a permission", f"leave {option} out")
+    for rule in request.rules:
+        if rule.decide in ("allow", "always") and (rule.path or "").startswith("/"):
+            raise usage(
+                f"rule {rule.text!r} can never match: what leaves the worktree is not allowed",
+                "name a path below the worktree's top, or leave it to the mode",
+            )
+
+
+async def deciding(
+    request: StartRequest, profile: str, found: FoundRepository, worktree: str, services: Services
+) -> Deciding:
+    """What the request says, then what is configured. Raises RpcError."""
+    config, repo = services.config, services.config.of_repository(found.toplevel)
+    configured = config.profiles.get(profile)
+    rules = (
+        *of_origin(request.rules, "request"),
+        *of_origin(repo.rules if repo else (), "repo"),
+        *of_origin(configured.rules if configured else (), "profile"),
+        *of_origin(config.rules, "configuration"),
+    )
+    found_handlers = await _handlers(request, found, worktree, services)
+    asks = bool(request.permission_handler) and bool(found_handlers)
+    mode = request.permissions or config.permissions or ("ask" if asks else "allow")
+    return Deciding(mode, rules, found_handlers)
+
+
+async def _handlers(
+    request: StartRequest, found: FoundRepository, worktree: str, services: Services
+) -> tuple[Handler, ...]:
+    origin, text = "request", request.permission_handler
+    if text is None:
+        origin, text = "configuration", services.config.permission_handler
+    handler = handlers.parsed(text, origin) if text else None
+    if handler is None:
+        return ()
+    trees = (
+        worktree,
+        found.toplevel,
+        found.common_dir,
+        str(services.state.root),
+        str(services.state.worktrees),
+    )
+    try:
+        return (await trio.to_thread.run_sync(_opened, handler, trees, services),)
+    except UntrustedError as error:
+        raise RpcError(
+            "Denied",
+            f"cannot start: the permission handler {handler.path} {error}",
+            "it has to be yours, to be writable by nobody else, and to lie outside of what"
+            " agents reach",
+            detail={"handler": text, "origin": origin},
+        ) from error
+
+
+def _opened(handler: Handler, trees: tuple[str, ...], services: Services) -> Handler:
+    """The handler once it is open. Blocks."""
+    if handler.kind == "file":
+        services.exchanges.open(handler.path, trees)
+        return handler
+    return evolve(handler, sha256=services.programs.pin(handler.path, trees).sha256)

@@ -1,0 +1,104 @@
+"""Who settles what an agent asks, and what is recorded of it: rules first."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import coachman
+from daemon_process import DaemonProcess
+from permission_desk import WRITE, configured, ended, passed, resolved, start, waiting
+
+
+def test_a_rule_answers_at_once_and_is_named(daemon: DaemonProcess, repo: Path) -> None:
+    """The first rule that matches decides, before the mode, and the record quotes it."""
+    rules = [
+        {"decide": "deny", "tool": ["edit"], "path": "secret/**"},
+        {"decide": "allow", "tool": ["edit"], "path": "*.txt"},
+    ]
+    run = start(daemon, repo, f"write secret/a text\n{WRITE}", permissions="ask", rules=rules)
+    result = ended(daemon, run)
+    denied, allowed = resolved(daemon, run)
+
+    assert (denied["kind"], allowed["kind"]) == ("reject_once", "allow_once")
+    by = {"resolver": "rule", "rule": "allow edit *.txt", "origin": "request"}
+    assert allowed["by"] == by
+    assert denied["by"]["rule"] == "deny edit secret/**"
+    assert [changed["path"] for changed in result["changed_files"]] == ["x.txt"]
+
+
+def test_rules_of_the_configuration_come_behind_those_of_the_request(
+    state_dir: Path, repo: Path
+) -> None:
+    """Request, repository, profile, all: the first that matches decides, and its origin is told."""
+    with configured(
+        state_dir,
+        '[[rules]]\ndecide = "deny"\ntool = "edit"\n'
+        '[[profiles.edit.rules]]\ndecide = "allow"\ntool = ["edit", "read"]\npath = "p*"\n'
+        f'[[repo."{repo}".rules]]\ndecide = "always"\ntool = "execute"\ncommand = "echo *"\n',
+    ) as daemon:
+        prompt = "write p text\nwrite r text\nwrite x text\nrun echo hello"
+        run = start(daemon, repo, prompt, rules=[{"decide": "allow", "path": "r"}])
+        ended(daemon, run)
+        found = [(e["by"]["origin"], e["kind"]) for e in resolved(daemon, run)]
+
+    assert found == [
+        ("profile", "allow_once"),
+        ("request", "allow_once"),
+        ("configuration", "reject_once"),
+        ("repo", "allow_always"),
+    ]
+
+
+def test_a_rule_may_send_a_question_to_a_person(daemon: DaemonProcess, repo: Path) -> None:
+    """Whatever the mode: an ask waits, and so does a command that a denial may be about."""
+    rules = [
+        {"decide": "ask", "tool": ["edit"]},
+        {"decide": "deny", "tool": ["execute"], "command": "rm *"},
+    ]
+    run = start(daemon, repo, "write x.txt text\nrun true; rm x.txt\nsay done", rules=rules)
+    for _ in range(2):
+        asked = waiting(daemon, run)
+        assert asked["passed"][0]["by"]["resolver"] == "rule"
+        with daemon.client() as client:
+            client.permission.answer(asked["request"], run=run, kind="allow")
+    ended(daemon, run)
+
+    reasons = [reason for _, reason in passed(daemon, run)]
+    assert reasons == [
+        "it says to ask",
+        "it cannot be told for certain whether this rule is about it",
+    ]
+    assert [e["by"]["resolver"] for e in resolved(daemon, run)] == ["client", "client"]
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    ({"decide": "maybe"}, "`rules[0].decide` must be one of allow, always, deny, ask"),
+    ({"decide": "allow", "tool": ["bash"]}, "`rules[0].tool` must be kinds of tools"),
+    ({"decide": "allow", "command": "a; b"}, "`rules[0].command` must be a simple command"),
+    ({"decide": "deny", "path": "../x"}, "`rules[0].path` must be a plain path"),
+    ({"decide": "allow", "path": "/etc/**"}, "can never match"),
+    ({}, "`rules[0].decide` is required"),
+]
+
+
+def test_a_rule_that_could_mean_nothing_is_refused(daemon: DaemonProcess, repo: Path) -> None:
+    """A mistake in a rule stops the start, and is named."""
+    for members, complaint in MISTAKES:
+        with pytest.raises(coachman.CoachmanError, match="cannot start") as refused:
+            start(daemon, repo, WRITE, rules=[members])
+        assert complaint in str(refused.value)
+
+
+def test_a_rule_of_the_command_line_is_the_same(daemon: DaemonProcess, repo: Path) -> None:
+    """``--rule DECISION KINDS [PATTERN]`` takes commands for execute, paths for all else."""
+    words = ("--rule", "deny edit,delete x*", "--rule", "allow execute echo *")
+    done = daemon.cli("run", "-a", "demo", *words, f"{WRITE}\nrun echo hi", cwd=repo)
+    run = json.loads(daemon.cli("list", "-a", "--json").stdout)["runs"][0]["run"]
+
+    assert done.returncode == 0, done.stderr
+    assert "denied by rule deny edit,delete x*" in done.stderr
+    assert [e["by"]["rule"] for e in resolved(daemon, run)] == [words[1], words[3]]
+    wrong = daemon.cli("run", "-a", "demo", "--rule", "deny edit,execute x", WRITE, cwd=repo)
+    assert (wrong.returncode, "make it two rules" in wrong.stderr) == (64, True)
