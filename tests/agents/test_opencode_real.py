@@ -14,7 +14,7 @@ from agents_model import ModelServer
 from agents_replay import ended, text_of
 from coachman_adapters.conversation import TurnEnded, Usage
 
-pytestmark = pytest.mark.real_agent
+pytestmark = [pytest.mark.real_agent, pytest.mark.long]
 
 
 def recorder() -> ModuleType:

@@ -12,7 +12,7 @@ from agents_parts import PARTS, Part
 from daemon_process import DaemonProcess, git
 from sleepers import new_sleep, sleeping
 
-pytestmark = pytest.mark.real_agent
+pytestmark = [pytest.mark.real_agent, pytest.mark.long]
 
 NAMES = ("claude-agent-acp", "codex-acp", "gemini", "qwen")
 SECRET = "sk-canary-0123456789abcdef"

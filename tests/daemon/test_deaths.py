@@ -11,6 +11,8 @@ from crash_storm import CrashStorm
 from daemon_process import make_repository
 from forked_daemon import ForkedDaemon
 
+pytestmark = pytest.mark.long
+
 # One of each stretch of a run's life; `scripts/soak crash` goes through all, many times.
 STRETCHES = {
     "starting": ("start.recorded", "prepare.placed", "attempt.intended", "attempt.launched"),

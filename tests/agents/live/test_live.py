@@ -13,7 +13,7 @@ from live_cells import scenario
 from live_stage import LIMIT_S, Stage, eventually, totals
 from sleepers import new_sleep, sleeping
 
-pytestmark = pytest.mark.real_agent
+pytestmark = [pytest.mark.real_agent, pytest.mark.long]
 
 WORDS = "one two three four five six seven eight nine ten"
 CANCEL_LIMIT_S = 60.0
