@@ -52,6 +52,11 @@ def failed(error: Mapping[str, Any] | None, resets: Reset | None = None) -> Turn
     return TurnEnded("error", error, transient=_is_broken(told))
 
 
+def tells_limit(words: str) -> bool:
+    """Whether what an agent wrote in words is about a provider's limit."""
+    return bool(LIMIT_WORDS.search(words))
+
+
 def at(seconds: Any) -> Reset | None:
     """The end of a limit in seconds of the epoch; None for what is no moment."""
     return Reset(at_s=float(seconds)) if _is_number(seconds) and 0 < seconds < MAX_S else None

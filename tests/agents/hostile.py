@@ -513,6 +513,17 @@ def limited_once(wire: Plain, seconds: str) -> None:
     wire.end()
 
 
+def retries(wire: Plain, words: str) -> None:
+    """Meets limits and says so on stderr only, as one that asks again; ``later``: in its work."""
+    if words == "later":
+        wire.say("begun")
+    if words != "noise":
+        os.write(2, b"Attempt 1 failed with status 429. Retrying with backoff\n    at retry:7\n")
+    else:
+        os.write(2, b"Ripgrep is not available\n")
+    wait()
+
+
 def stuck(wire: Plain, seconds: str) -> None:
     """Does and says the same in each turn, whatever it is told, and meets a limit each time."""
     with open(AGAIN, "w") as file:
@@ -661,7 +672,8 @@ MODES: dict[str, Callable[..., None]] = {
         asks, asks_and_vanishes, asks_twice, bytes_of_all_kinds, closes, daemonizes, deaf,
         dense_line, dies_in_a_line, exits, fills, flood, forks, holds_stdout, leaks,
         leaks_encoded, leaks_in_a_question, leaks_in_its_failure, limited, limited_once, lingers,
-        litters, long_line, names, nothing, other_session, rewrites_git, stops_itself, stuck,
+        litters, long_line, names, nothing, other_session, retries, rewrites_git, stops_itself,
+        stuck,
         unauthorized, updates_itself,
     )
 }  # fmt: skip

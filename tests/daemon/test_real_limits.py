@@ -100,3 +100,24 @@ def test_a_budget_ends_a_long_run(
     assert (result["outcome"], result["stop_reason"]) == ("over_budget", "over_budget")
     assert (told["limit"], told["used"] > 2000) == (2000, True)
     assert len(model.requests) <= 6
+
+
+@pytest.mark.parametrize(("agent", "outcome"), [("opencode", "timed_out"), ("gemini", "limited")])
+def test_a_limit_that_an_agent_sits_out_in_silence_ends_with_its_silence(
+    daemon: DaemonProcess, repo: Path, model: ModelServer, agent: str, outcome: str
+) -> None:
+    """It asks again for ever and ends no turn: what it told of that anywhere decides."""
+    part = PARTS[agent]
+    for name, text in part.files(model).items():
+        (daemon.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (daemon.home / name).write_text(text)
+    run = at.start(
+        daemon, repo, "LIMIT", agent=agent, model=part.model, env=part.env(model),
+        timeouts={"stall_s": 30}, on_limit="fail",
+    )  # fmt: skip
+    result = at.result(daemon, run, timeout_s=200)
+
+    assert (result["outcome"], result["stop_reason"]) == (outcome, "stall")
+    assert len(model.requests) > 1
+    assert live.of_type(daemon, run, "limit.reached") == []
+    assert daemon.keepers() == []

@@ -267,6 +267,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         session=view.session,
         session_wanted=run.attempts.acting.session or view.first_session,
         check=view.check,
+        has_spoken=view.spoke,
         over_budget=budgets.over(run, product.cost),
     )
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from attrs import frozen
 
+from coachman_adapters.failing import tells_limit
+
 from .again import MOST_SAME
 
 STDERR_CHARACTERS = 400
@@ -44,6 +46,7 @@ class Facts:
     session_wanted: str | None = None
     check: Mapping[str, Any] | None = None
     over_budget: str = ""
+    has_spoken: bool = True
 
 
 @frozen
@@ -102,6 +105,18 @@ def _replay_diverged(facts: Facts) -> Verdict:
     tail = f": {why}" if why else ""
     text = f"the agent's dialogue could not be reconstructed{tail}"
     return Verdict("lost", "replay_diverged", text)
+
+
+def _silent_limit(facts: Facts) -> bool:
+    """It never came to anything in its turn, and what it wrote at its end says why."""
+    return facts.ended_by == "stall" and not facts.has_spoken and tells_limit(facts.stderr)
+
+
+def _limited_in_silence(facts: Facts) -> Verdict:
+    about = [line for line in facts.stderr.splitlines() if tells_limit(line)][-1]
+    last = about.strip()[:STDERR_CHARACTERS]
+    text = f"{TIMES['stall']}, and wrote of its provider's limit: {last}"
+    return Verdict("limited", "stall", text)
 
 
 def _start_failed(facts: Facts) -> Verdict:
@@ -195,6 +210,7 @@ RULES: tuple[Rule, ...] = (
             "the agent did not end its turn when it was told to, and was ended itself",
         ),
     ),
+    (_silent_limit, _limited_in_silence),
     (lambda f: f.ended_by in TIMES, _timed_out),
     (lambda f: bool(f.over_budget), _over_budget),
     (lambda f: f.stop_reason is None, _died),
