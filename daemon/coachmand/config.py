@@ -15,6 +15,7 @@ from .permissions import rules
 # The adapter of agents that nothing is known of but what the file says.
 ACP = "acp"
 USAGE_FORMS = ("none", "turn", "session", "steps")
+NOTICES = ("attention", "ended", "limited", "degraded")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -70,6 +71,14 @@ class Retention:
     raw_logs_s: int = _key(values.duration, 14 * 86_400, "raw_logs")
     free_space_floor: int = _key(values.size, 2 << 30)
     keep_ignored: tuple[str, ...] = _key(values.patterns, ())
+
+
+@frozen
+class Notify:
+    """What a program of the user's is told of, and that program with its arguments."""
+
+    on: tuple[str, ...] = _key(values.some_of(*NOTICES), ("attention", "ended"))
+    command: tuple[str, ...] = _key(values.program, ())
 
 
 @frozen
@@ -158,6 +167,7 @@ class Config:
     profiles: Mapping[str, ProfileSettings] = field(
         factory=dict, metadata={"each": ProfileSettings, "named": values.profile}
     )
+    notify: Notify = field(factory=Notify, metadata={"table": Notify})
     log: Log = field(factory=Log, metadata={"table": Log})
 
     def of_repository(self, toplevel: str) -> RepoSettings | None:

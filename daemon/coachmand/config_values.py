@@ -182,6 +182,15 @@ def command(value: Any, home: str) -> tuple[str, ...]:
     return words
 
 
+def program(value: Any, home: str) -> tuple[str, ...]:
+    """A program's path and its arguments."""
+    words = list_of(lambda word: "\0" not in word, "strings")(value, home)
+    try:
+        return (path(words[0], home), *words[1:])
+    except (IndexError, UnfitError):
+        raise UnfitError("an array of a program's absolute path and its arguments") from None
+
+
 def _is_below_home(path: str) -> bool:
     parts = path.split("/")
     return bool(path) and "\0" not in path and not {"", ".", ".."} & set(parts)

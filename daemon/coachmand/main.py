@@ -222,6 +222,8 @@ async def _serve(
     except (durable.DiskError, sqlite3.Error) as error:
         text = f"cannot start: {error}"
         raise StartError("Degraded", text, EXIT_STORAGE, "make room on the disk") from error
+    trees = (str(state.root), str(state.worktrees))
+    await trio.to_thread.run_sync(services.notices.open, services.programs, trees)
     services.scopes = Scopes.of(env, is_service=service.notify_path is not None)
     lifetime = Lifetime(state.root, installed_version())
     await trio.to_thread.run_sync(lifetime.begin)
@@ -254,6 +256,7 @@ async def _serve(
             nursery.start_soon(lifetime.keep)
             nursery.start_soon(report.keep_alive, service)
             nursery.start_soon(services.storage.keep)
+            nursery.start_soon(services.notices.keep)
             nursery.start_soon(services.sentinels.keep)
             await supervisor.recover()
             await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))

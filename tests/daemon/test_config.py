@@ -79,7 +79,7 @@ REFUSED = {
     'agnt = "x"': "unknown key `agnt` on line 1; did you mean `agent`?",
     '# one\n# two\n[hosts."~/src"]\nsetup = "x"': "unknown key `hosts` on line 3; known here: "
     "agent, profile, permissions, permission_handler, rules, on_limit, retries, timeouts, "
-    "capacity, storage, retention, agents, repo, profiles, log",
+    "capacity, storage, retention, agents, repo, profiles, notify, log",
     '[timeouts]\nidle = "1m"': "unknown key `timeouts.idle` on line 2; known here: "
     "wall, work, stall, turn, queue, permission, parked, check",
     '[repo."src/app"]\ncheck = "x"': "`repo.src/app` on line 1 must be named by an absolute path, "

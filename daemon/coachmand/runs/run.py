@@ -184,6 +184,7 @@ class Run:
         events = await self.journal.append(late.marked(view, entries), envelope)
         for event in events:
             view.apply(event)
+        self.services.notices.saw(self.fixed, view, events)
         types = {event["type"] for event in events}
         if v.USAGE_UPDATED in types and self.fixed.ancestors:
             self.services.families.told(self)

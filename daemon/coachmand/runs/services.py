@@ -18,6 +18,7 @@ from ..permissions.programs import Programs
 from ..repos.pool import GitWorkers
 from .admission import Admission
 from .boundary import Boundary, Outlook
+from .notices import Notices
 from .scopes import Scopes
 from .sentinel import Sentinels
 from .storage import Storage
@@ -63,6 +64,9 @@ class Services:
     exchanges: Exchanges = field(factory=Exchanges)
     programs: Programs = field(factory=Programs)
     hooks: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(HOOKS_AT_ONCE))
+    notices: Notices = field(
+        default=Factory(lambda s: Notices(s.config.notify, s.environment), takes_self=True)
+    )
     on_change: Callable[[], None] = lambda: None
     families: "Families" = field(init=False)
     # Serves a run's own socket for as long as it lives.

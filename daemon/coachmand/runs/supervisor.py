@@ -73,6 +73,10 @@ class Supervisor:
         self._lot.unpark_all()
 
     def _storage_changed(self) -> None:
+        storage = self.services.storage
+        if not storage.ok:
+            text = f"the store is {storage.state}: {storage.reason}"
+            self.services.notices.put("degraded", {"text": text, "state": storage.state})
         self.services.admission.pause(not self.services.storage.ok, "storage")
         for run in list(self.runs.values()):
             run.post(inbox.StorageChanged())
