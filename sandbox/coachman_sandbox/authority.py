@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from .policy import Bind, Mount, Policy, access, contains
+from .policy import Bind, Caps, Mount, Policy, access, contains
 
 # What may be done at a place, by how much that is.
 _ACCESS = ("read-only", "memory", "read-write")
@@ -18,12 +18,26 @@ def exceeding(child: Policy, parent: Policy) -> str | None:
     """
     if child.network not in (parent.network, *_BELOW.get(parent.network, ())):
         return f"network {child.network}"
+    if str(child.system_calls) != str(parent.system_calls):
+        return f"system calls {child.system_calls}"
+    if cap := _loosened(child.caps, parent.caps):
+        return f"caps on {cap}"
     if child.user_namespaces and not parent.user_namespaces:
         return "user namespaces"
     if lent := sorted(child.credentials - parent.credentials):
         return f"credentials {', '.join(lent)}"
     more = (mount for mount in child.mounts if not _is_granted(mount, parent))
     return next((f"{access(mount)} {mount.destination}" for mount in more), None)
+
+
+def _loosened(child: Caps | None, parent: Caps | None) -> str | None:
+    """The cap of the parent that the child does not have, or has further up."""
+    if parent is None:
+        return None
+    if child is None:
+        return "everything"
+    bounds = ("memory_bytes", "tasks", "disk_bytes")
+    return next((name for name in bounds if getattr(child, name) > getattr(parent, name)), None)
 
 
 def _is_granted(mount: Mount, parent: Policy) -> bool:

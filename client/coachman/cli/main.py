@@ -22,6 +22,7 @@ VERBS = {
     "tail": "the events of a run as they happen",
     "diff": "what a run or a task changed, as a patch",
     "usage": "what runs used: tokens, cost, outcomes",
+    "tree": "a run and the runs that came from it",
     "status": "the daemon, its load, its boundary",
     "prompt": "give a kept run another prompt",
     "interrupt": "end the turn that runs, then go on",

@@ -19,6 +19,7 @@ BLANK: Mapping[str, Any] = {
     "final_path": "",
     "executable": None,
     "request": {},
+    "policy": None,
     "environment": {},
 }
 # What the daemon says in words, which may name a path.

@@ -99,8 +99,7 @@ class Acceptance:
     async def _plan_below(self, request: StartRequest, heritage: Heritage) -> Planned:
         ancestors = heritage.ancestors
         planned = await plan(request, self._services, self._house.tasks, ancestors=ancestors)
-        await heritage.check(planned)
-        return planned
+        return await heritage.check(planned)
 
     async def resume(
         self, request: ResumeRequest, caller: str | None = None

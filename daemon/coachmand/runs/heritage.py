@@ -212,8 +212,11 @@ class Heritage:
 
     # --- the whole of it ---
 
-    async def check(self, planned: Planned) -> None:
-        """Compare the boundary as it was compiled with the parent's. Raises RpcError Denied."""
+    async def check(self, planned: Planned) -> Planned:
+        """Compare the boundary as it was compiled with the parent's. Raises RpcError Denied.
+
+        Returns it with an end that is the parent's at the latest: planning took its time.
+        """
         child, parent = planned.record, self.parent.fixed
         # Which agent and which task it has was decided above: what that takes is not the question.
         as_child = evolve(parent, agent=child.agent, adapter=child.adapter, task=child.task)
@@ -225,6 +228,9 @@ class Heritage:
         if more := exceeding(own, has):
             raise beyond("profile", child.profile, f"a boundary without {more}")
         self._check_lent(self._services.adapters[child.adapter].spec.credentials)
+        boot = self.parent.boot
+        wall = min(child.wall, parent.wall, key=lambda moment: moment.due_boottime_s(boot))
+        return evolve(planned, record=evolve(child, wall=wall))
 
     def _check_lent(self, credentials: tuple[str, ...]) -> None:
         """What a person lent is in memory only, and a daemon that came later does not know it."""

@@ -69,7 +69,7 @@ class Bounding(Protocol):
     def ancestors(self) -> tuple[str, ...]: ...
 
     async def bounded(self, request: StartRequest, *, clamp: bool = False) -> StartRequest: ...
-    async def check(self, planned: Planned) -> None: ...
+    async def check(self, planned: Planned) -> Planned: ...
 
 
 async def plan_again(
@@ -92,7 +92,7 @@ async def plan_again(
     else:
         wanted = await heritage.bounded(wanted, clamp=True)
         planned = await plan(wanted, services, house.tasks, resumed, heritage.ancestors)
-        await heritage.check(planned)
+        planned = await heritage.check(planned)
     record = planned.record
     # The session was begun in this directory, and agents look for theirs by it.
     repository = evolve(record.repository, prefix=before.repository.prefix)
