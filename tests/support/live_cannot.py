@@ -69,6 +69,8 @@ _EXEC_ONCE = Cannot(
 CANNOT: dict[tuple[str, str], Cannot] = {
     ("codex-exec", "deny"): _EXEC_ASKS,
     ("codex-exec", "allow"): _EXEC_ASKS,
+    ("codex-exec", "always"): _EXEC_ASKS,
+    ("codex-exec", "timeout"): _EXEC_ASKS,
     ("codex-exec", "allow_command"): _EXEC_ASKS,
     ("codex-exec", "two_prompts"): _EXEC_ONCE,
     ("codex-exec", "interrupt_tool"): _EXEC_ONCE,

@@ -19,6 +19,8 @@ SCENARIOS = {
     "write": "writes into the worktree; tokens are the model's",
     "deny": "hears of a denied write",
     "allow": "waits for an answer, then writes",
+    "always": "is allowed for always, and asks no second time",
+    "timeout": "is denied by the deadline, and goes on",
     "allow_command": "runs a command that was allowed",
     "two_prompts": "takes two prompts, one after the other",
     "cancel_stream": "is cancelled while it speaks",

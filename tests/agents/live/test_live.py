@@ -75,6 +75,32 @@ def test_allow(stage: Stage) -> None:
 
 
 @scenario
+def test_always(stage: Stage) -> None:
+    """What is allowed for always is asked about once; both writes are written."""
+    play = stage.start("WRITE twice.txt one\nWRITE twice.txt two", permissions="ask")
+    play.answer("allow_always", 1)
+    result = play.result()
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert (play.tree / "twice.txt").read_text() == "two\n"
+    assert [e["kind"] for e in play.events("permission.resolved")] == ["allow_always"]
+
+
+@scenario
+def test_timeout(stage: Stage) -> None:
+    """What nobody answers is denied at its deadline, and the agent hears of it."""
+    play = stage.start(
+        "WRITE late.txt text\nSAY after", permissions="ask", timeouts={"permission_s": 0.5}
+    )
+    play.result()
+    [settled] = play.events("permission.resolved")
+
+    assert settled["by"]["resolver"] == "deadline"
+    assert not (play.tree / "late.txt").exists()
+    assert [event["stop_reason"] for event in play.events("turn.ended")] != ["error"]
+
+
+@scenario
 def test_allow_command(stage: Stage) -> None:
     """A command that is allowed runs; one that need not be asked about runs as well."""
     play = stage.session()
