@@ -16,8 +16,8 @@ pytestmark = pytest.mark.soak
 REPOSITORIES = 4
 SAMPLES = 40
 LONGEST_PAUSE_S = 15.0
-# Of each daemon's life; caches fill and threads start meanwhile.
-WARM_UP_SHARE = 0.25
+# Of each daemon's life; caches fill, threads start and the heap finds its size meanwhile.
+WARM_UP_SHARE = 0.4
 # Longer than an idle git worker stays.
 QUIET_WITHIN_S = 120.0
 
