@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import coachman
+from agent_inside import outputs, starts
 from daemon_process import DaemonProcess
-from permission_desk import WRITE, configured, ended, passed, resolved, start, waiting
+from permission_desk import WRITE, configured, ended, passed, program, resolved, start, waiting
 
 
 def test_a_rule_answers_at_once_and_is_named(daemon: DaemonProcess, repo: Path) -> None:
@@ -102,3 +103,34 @@ def test_a_rule_of_the_command_line_is_the_same(daemon: DaemonProcess, repo: Pat
     assert [e["by"]["rule"] for e in resolved(daemon, run)] == [words[1], words[3]]
     wrong = daemon.cli("run", "-a", "demo", "--rule", "deny edit,execute x", WRITE, cwd=repo)
     assert (wrong.returncode, "make it two rules" in wrong.stderr) == (64, True)
+
+
+def test_a_child_has_its_parents_rules_and_handler(daemon: DaemonProcess, repo: Path) -> None:
+    """What a run may not do, a run that it starts may not either; nor does it name rules itself."""
+    rules = [
+        {"decide": "deny", "tool": ["edit"], "path": "secret/**"},
+        {"decide": "ask", "tool": ["edit"], "path": "asked/**"},
+    ]
+    hook = program(daemon.root / "hook", 'echo \'{"kind": "deny"}\'')
+    prompt = "\n".join(
+        [
+            starts("write secret/a text\nwrite asked/a text\nwrite b text\nsay done"),
+            "run coachman run -a demo --rule 'allow any' 'write c text'",
+        ]
+    )
+    run = start(
+        daemon,
+        repo,
+        prompt,
+        permissions="allow",
+        rules=rules,
+        permission_handler=f"command:{hook}",
+        delegate={"depth": 1, "children": 4},
+    )
+    ended(daemon, run)
+    with daemon.client() as client:
+        [child] = client.run.list(ancestor=run)["runs"]
+
+    settled = [(e["by"]["resolver"], e["kind"]) for e in resolved(daemon, child["run"])]
+    assert settled == [("rule", "reject_once"), ("hook", "reject_once"), ("policy", "allow_once")]
+    assert "rules" in outputs(daemon, run)[1]
