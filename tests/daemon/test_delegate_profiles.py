@@ -1,0 +1,23 @@
+"""Which profiles a delegate goes with."""
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from coachman_sandbox.profiles import EDIT, PROFILES
+from coachmand.rpc.errors import RpcError
+from coachmand.runs import planning
+from coachmand.runs.grants import Delegate
+from coachmand.runs.request import StartRequest
+
+
+def test_a_profile_that_is_not_confined_gets_no_delegate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could reach the host would hand out what nobody can take back."""
+    monkeypatch.setitem(PROFILES, "bare", evolve(EDIT, name="bare", delegates=False))  # type: ignore[arg-type]
+    services: Any = None
+    request = StartRequest(dir="/", profile="bare", prompt="x")
+
+    assert planning._profile(request, services) == "bare"
+    with pytest.raises(RpcError, match="gets no delegate"):
+        planning._profile(evolve(request, delegate=Delegate(1, 1)), services)
