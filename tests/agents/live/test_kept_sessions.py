@@ -9,7 +9,8 @@ import pytest
 
 from agents_model import ModelServer
 from agents_parts import PARTS
-from live_stage import WORKSPACE, Play, Stage, eventually, lingering, new_token
+from live_stage import WORKSPACE, Play, Stage, eventually
+from sleepers import new_sleep, sleeping
 
 pytestmark = pytest.mark.real_agent
 SOON_S = 20.0
@@ -54,11 +55,11 @@ def test_it_remembers_and_goes_on_with_what_interrupts(stage: Stage) -> None:
     eventually(lambda: play.said(streaming), f"{play} speaks")
     instead = interrupt(play, streaming, "SAY instead")
 
-    token = new_token()
-    using = play.prompt(f"RUN sh linger.sh {token}")
-    play.tool_runs(using, token)
+    seconds = new_sleep()
+    using = play.prompt(f"RUN sh linger.sh {seconds}")
+    play.tool_runs(using, seconds)
     after = interrupt(play, using, "SAY after the tool")
-    eventually(lambda: not lingering(token), "the tool is gone", SOON_S)
+    eventually(lambda: not sleeping(seconds), "the tool is gone", SOON_S)
     counts.append(heard(play))
     play.close()
     result = play.result()
