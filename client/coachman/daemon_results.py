@@ -30,7 +30,8 @@ class DaemonStatus(TypedDict):
 
     ``loop_tasks`` counts what is under way in its event loop: connections, requests,
     subscriptions, runs and their helpers. When all of these are over it is as small as before.
-    ``before`` is how the daemon before it ended, where there was one.
+    ``before`` is how the daemon before it ended, where there was one. ``waiting`` counts the
+    questions that wait for an answer.
     """
 
     version: str
@@ -49,6 +50,7 @@ class DaemonStatus(TypedDict):
     storage: StorageStatus
     boundary: BoundaryStatus
     findings: list[Finding]
+    waiting: NotRequired[int]
 
 
 class DaemonLeaving(TypedDict):

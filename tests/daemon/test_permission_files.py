@@ -143,6 +143,7 @@ def test_the_command_line_answers_with_no_daemon_and_is_heard_by_the_next(
     base = base_of(daemon)
     run = start(daemon, repo, WRITE, permission_handler=f"file:{base}")
     asked = request_of(base, eventually)
+    status = daemon.cli("status")
     daemon.kill()
     wrong = daemon.cli("answer", "--file", str(base), "never")
     base.with_name("q.req").rename(base.with_name("kept"))
@@ -153,6 +154,7 @@ def test_the_command_line_answers_with_no_daemon_and_is_heard_by_the_next(
     daemon.start()
     ended(daemon, run)
 
+    assert "1 question waits: coachman permissions" in status.stdout
     assert (wrong.returncode, "no option is" in wrong.stderr) == (64, True)
     assert (nothing.returncode, "nothing is asked" in nothing.stderr) == (66, True)
     assert json.loads(done.stdout)["request"] == asked["request"]

@@ -41,6 +41,9 @@ def _lines(status: "DaemonStatus") -> "Iterator[str]":
     most = status["capacity"].get("max_active")
     room = f" (at most {most} at once)" if most is not None else ""
     yield f"  runs      {', '.join(runs) or 'none'}{room}"
+    if waiting := status.get("waiting"):
+        asks = "1 question waits" if waiting == 1 else f"{waiting} questions wait"
+        yield f"  answers   {asks}: coachman permissions"
     for limit in status.get("limits") or ():
         yield f"  limit     {_limit(limit)}"
     storage = status["storage"]

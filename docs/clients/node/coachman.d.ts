@@ -262,7 +262,8 @@ export type DaemonRestarting = {
  *
  * `loop_tasks` counts what is under way in its event loop: connections, requests,
  * subscriptions, runs and their helpers. When all of these are over it is as small as before.
- * `before` is how the daemon before it ended, where there was one. */
+ * `before` is how the daemon before it ended, where there was one. `waiting` counts the
+ * questions that wait for an answer. */
 export type DaemonStatus = {
   "before"?: LastEnd | null;
   "boundary": BoundaryStatus;
@@ -280,6 +281,7 @@ export type DaemonStatus = {
   "storage": StorageStatus;
   "uptime_s": number;
   "version": string;
+  "waiting"?: number;
 };
 
 /** A run's own socket, and what it may start over it.
