@@ -13,6 +13,7 @@ from typing import Any
 
 from agents_model import CACHED_TOKENS, ModelServer
 from agents_parts import Part
+from coachman import CoachmanError
 from coachmand.runs.keepers import keeper_alive
 from daemon_process import DaemonProcess, git, make_repository
 from sleepers import sleeping
@@ -192,7 +193,12 @@ class Play:
     def _allow(self, questions: list[Any]) -> None:
         for asked in questions:
             request = asked["request"]
-            self.stage.client.permission.answer(request, run=self.run, kind="allow_once")
+            try:
+                self.stage.client.permission.answer(request, run=self.run, kind="allow_once")
+            except CoachmanError as error:
+                # Where policy allows, it may have been seen before policy's own answer was.
+                if error.name != "Conflict":
+                    raise
 
     def _questions(self, turn: int) -> list[Any]:
         over = self._ended(turn)
