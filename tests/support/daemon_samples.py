@@ -190,11 +190,11 @@ def grown(samples: Sequence[Sample], warm_up_s: float) -> list[str]:
     ]
 
 
-def left_over(before: Sample, after: Sample) -> list[str]:
+def left_over(before: Sample, after: Sample, bounds: Mapping[str, float] = LEFT) -> list[str]:
     """What there is more of than before the storm, when all is quiet again."""
     return [
         f"{name} is {getattr(after, name):.1f}, it was {getattr(before, name):.1f}"
-        for name, most in LEFT.items()
+        for name, most in bounds.items()
         if getattr(after, name) - getattr(before, name) > most
     ]
 
