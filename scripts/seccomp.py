@@ -32,23 +32,28 @@ NUMBER_AT, ARCH_AT, ARGUMENTS_AT = 0, 4, 16
 Instruction = tuple[int, int, int, int]
 Block = list[Instruction]
 
+# The same on all architectures, as are all numbers from 424 on.
+COMMON = {
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "mount_setattr": 442,
+    "open_tree_attr": 467,
+    "quotactl_fd": 443,
+}
 # Refused with EPERM whatever the arguments. A syscall that an architecture lacks has no number.
 REFUSED: Mapping[str, Mapping[str, int]] = {
     "x86_64": {
+        **COMMON,
         # File systems and roots
         "mount": 165,
         "umount2": 166,
         "pivot_root": 155,
         "chroot": 161,
         "setns": 308,
-        "open_tree": 428,
-        "move_mount": 429,
-        "fsopen": 430,
-        "fsconfig": 431,
-        "fsmount": 432,
-        "fspick": 433,
-        "mount_setattr": 442,
-        "open_tree_attr": 467,
         "open_by_handle_at": 304,
         # Keyrings, which no namespace divides
         "add_key": 248,
@@ -71,7 +76,6 @@ REFUSED: Mapping[str, Mapping[str, int]] = {
         "swapon": 167,
         "swapoff": 168,
         "quotactl": 179,
-        "quotactl_fd": 443,
         "vhangup": 153,
         "nfsservctl": 180,
         "lookup_dcookie": 212,
@@ -81,19 +85,12 @@ REFUSED: Mapping[str, Mapping[str, int]] = {
         "uselib": 134,
     },
     "aarch64": {
+        **COMMON,
         "mount": 40,
         "umount2": 39,
         "pivot_root": 41,
         "chroot": 51,
         "setns": 268,
-        "open_tree": 428,
-        "move_mount": 429,
-        "fsopen": 430,
-        "fsconfig": 431,
-        "fsmount": 432,
-        "fspick": 433,
-        "mount_setattr": 442,
-        "open_tree_attr": 467,
         "open_by_handle_at": 265,
         "add_key": 217,
         "request_key": 218,
@@ -113,7 +110,6 @@ REFUSED: Mapping[str, Mapping[str, int]] = {
         "swapon": 224,
         "swapoff": 225,
         "quotactl": 60,
-        "quotactl_fd": 443,
         "vhangup": 58,
         "nfsservctl": 42,
         "lookup_dcookie": 18,

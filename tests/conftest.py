@@ -33,6 +33,7 @@ SOAK_MINUTES = 1.0
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
 from daemon_process import DaemonProcess, make_repository  # noqa: E402 - found through sys.path
+from forked_daemon import ForkedDaemon  # noqa: E402
 
 # In the background of a script both are ignored, and would be in all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -230,6 +231,15 @@ def eventually_async() -> Callable[..., Awaitable[object]]:
 def daemon(state_dir: Path) -> Iterator[DaemonProcess]:
     """A running daemon of its own; what it started is ended with the test."""
     process = DaemonProcess(state_dir)
+    process.start()
+    yield process
+    process.tidy()
+
+
+@pytest.fixture
+def forked(state_dir: Path) -> Iterator[ForkedDaemon]:
+    """A daemon that is soon there again."""
+    process = ForkedDaemon(state_dir)
     process.start()
     yield process
     process.tidy()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from figures import Figure, row
-from row_get import EVENTS_PER_S, TARGET_P99_MS, latencies, until_heard
+from row_get import CHUNKS, ROUND_S, RUNS, SPENT_S, TARGET_P99_MS, latencies, until_heard
 from row_memory import memory_of
 from timing import percentile
 from world import Bench, World, request
@@ -14,10 +14,7 @@ from world import Bench, World, request
 if TYPE_CHECKING:
     import subprocess
 
-RUNS, FOLLOWERS, STOPPED = 16, 50, 5
-CHUNKS = 3
-ROUND_S = RUNS * CHUNKS / EVENTS_PER_S
-SPENT_S = 0.002
+FOLLOWERS, STOPPED = 50, 5
 LABEL = "streams"
 GROWN_MB = 64.0
 

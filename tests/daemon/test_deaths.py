@@ -1,7 +1,6 @@
 """Twenty deaths of daemon, keeper and agent: nothing is orphaned, lost or untrue."""
 
 import random
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -23,21 +22,12 @@ STRETCHES = {
 }
 
 
-@pytest.fixture
-def daemon(state_dir: Path) -> Iterator[ForkedDaemon]:
-    """A daemon that is soon there again."""
-    process = ForkedDaemon(state_dir)
-    process.start()
-    yield process
-    process.tidy()
-
-
 @pytest.mark.parametrize("stretch", STRETCHES)
-def test_deaths_are_survived(daemon: ForkedDaemon, state_dir: Path, stretch: str) -> None:
+def test_deaths_are_survived(forked: ForkedDaemon, state_dir: Path, stretch: str) -> None:
     """Whoever dies and wherever, what was seen and promised stays true, and every run ends."""
     numbers = count()
     make = lambda: make_repository(state_dir / f"repo-{next(numbers)}")  # noqa: E731
-    storm = CrashStorm(daemon, make, random.Random(stretch))
+    storm = CrashStorm(forked, make, random.Random(stretch))
     for place in STRETCHES[stretch]:
         storm.strike(place)
 

@@ -118,15 +118,6 @@ def test_a_long_stream_is_whole_behind_its_checkpoints(
     assert (at.directory(daemon, run) / "final.md").read_text() == message(LONG_CHUNKS)
 
 
-@pytest.fixture
-def forked(state_dir: Path) -> Iterator[ForkedDaemon]:
-    """A daemon that is soon there again."""
-    process = ForkedDaemon(state_dir)
-    process.start()
-    yield process
-    process.tidy()
-
-
 def test_every_death_is_survived(forked: ForkedDaemon, state_dir: Path, kills: int) -> None:
     """Daemon, keeper and agent die at every named step: nothing is orphaned, lost or untrue."""
     seed = random.SystemRandom().randrange(2**32)
