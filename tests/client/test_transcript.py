@@ -206,3 +206,24 @@ def test_an_answer_has_its_own_mark(state_dir: Path) -> None:
         done = coachman(state_dir, "log", RUN)
 
     assert done.stdout == "  ? write: Edit a?\n  = allow once, by ann\n"
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ({"resolver": "rule", "rule": "deny edit x*"}, "by rule deny edit x*"),
+        ({"resolver": "file", "path": "/home/me/q"}, "by the file /home/me/q"),
+        ({"resolver": "hook", "path": "/home/me/hook"}, "by the hook /home/me/hook"),
+    ],
+)
+def test_a_rule_or_handler_that_settled_a_question_or_did_not_is_named(
+    by: dict[str, Any], words: str
+) -> None:
+    """Both read alike: which it was, and why it left a question to others."""
+    passed = {"type": "permission.passed", "request": "p1", "by": by, "reason": "it was silent"}
+    logs = "\n".join(logged(ASKED, passed, resolved("allow_once", by)))
+    tails = "\n".join(tailed(ASKED, passed, resolved("allow_once", by)))
+
+    for text in (logs, tails):
+        assert f"not settled {words}: it was silent" in text
+        assert f"allow once, {words}" in text

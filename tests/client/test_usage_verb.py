@@ -33,7 +33,7 @@ def test_runs_are_summed_by_what_is_asked(daemon: DaemonProcess, repo: Path) -> 
     assert set(rows) == {"team=a", "job=x", "–"}
     assert {row["group"]["agent"] for row in rows.values()} == {"demo"}
     assert (rows["team=a"]["runs"], rows["team=a"]["tokens"]) == (2, 40)
-    assert rows["–"]["outcomes"] == {"refused": 1}
+    assert (rows["–"]["tokens"], rows["–"]["outcomes"]) == (None, {"refused": 1})
     assert (found["total"]["runs"], found["total"]["tokens"]) == (3, 40)
     assert found["total"]["outcomes"] == {"succeeded": 2, "refused": 1}
     assert text[0].split() == ["LABEL", "RUNS", "TOKENS", "COST", "OUTCOMES"]

@@ -176,6 +176,7 @@ def test_references_are_handles_prefixes_tasks_and_the_newest(
 
     assert found == [run] * 5
     assert unknown.value.name == "NotFound"
+    assert unknown.value.next == [["coachman", "list", "-a"]]
     assert "parser" in unknown.value.hint
 
 

@@ -83,10 +83,11 @@ def _names(run: "Mapping[str, Any]", word: str) -> list[str]:
 
 def _sum(runs: "list[Mapping[str, Any]]") -> "dict[str, Any]":
     known = [run["cost_usd"] for run in runs if run.get("cost_usd") is not None]
+    counted = [run["tokens"] for run in runs if run.get("tokens") is not None]
     ended = [run["outcome"] for run in runs if run.get("outcome")]
     return {
         "runs": len(runs),
-        "tokens": sum(run.get("tokens") or 0 for run in runs),
+        "tokens": sum(counted) if counted else None,
         "cost_usd": round(sum(known), 6) if known else None,
         "without_cost": len(runs) - len(known),
         "outcomes": {name: ended.count(name) for name in OUTCOMES if name in ended},

@@ -146,4 +146,5 @@ async def _unknown(supervisor: Supervisor, reference: str) -> RpcError:
         names |= {summary["handle"], summary["task"]}
     near = get_close_matches(reference, names, n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(near)}?" if near else "coachman list -a shows all runs"
-    return RpcError("NotFound", f"cannot find {reference!r}: no run or task is named so", hint)
+    text = f"cannot find {reference!r}: no run or task is named so"
+    return RpcError("NotFound", text, hint, next=[["coachman", "list", "-a"]])

@@ -17,6 +17,8 @@ WHO = {
     "interrupt": "because the turn was interrupted",
     "agent": "withdrawn by the agent",
 }
+# Those that are told by their own words.
+NAMED = {"rule": "rule", "file": "the file", "hook": "the hook"}
 
 
 # What a tool's last word must not be once its turn is over.
@@ -158,6 +160,8 @@ def _ended_how(status: str | None) -> str:
 def _who(by: dict[str, Any]) -> str:
     if (known := WHO.get(str(by.get("resolver")))) is not None:
         return known
+    if (kind := NAMED.get(str(by.get("resolver")))) is not None:
+        return f"by {kind} {by.get('rule') or by.get('path')}"
     who = by.get("user") or by.get("client") or by.get("resolver") or "someone"
     return f"by {who}, pid {by['pid']}" if by.get("pid") else f"by {who}"
 
@@ -176,6 +180,8 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
             return "state", f"prompt dropped: {event['title']}"
         case v.RUN_ENDED:
             return "state", _verdict(event)
+        case v.PERMISSION_PASSED:
+            return "state", f"not settled {_who(event.get('by') or {})}: {event['reason']}"
         case v.DEADLINE_EXPIRED:
             return "state", f"deadline expired: {event.get('which')}"
         case v.CHECK_STARTED:
