@@ -124,13 +124,17 @@ class RunEnded(TypedDict):
 
 
 class AttemptStarted(TypedDict):
-    """One life of the agent's process begins; ``start`` is the commit that it starts from."""
+    """One life of the agent's process begins; ``start`` is the commit that it starts from.
+
+    ``asked`` is how many questions the attempts before it asked: those of this one count on.
+    """
 
     why: str
     admin: str
     subfolder: str
     start: str | None
     resumes: NotRequired[str]
+    asked: NotRequired[int]
 
 
 class AttemptEnded(TypedDict):

@@ -134,3 +134,33 @@ def test_a_child_has_its_parents_rules_and_handler(daemon: DaemonProcess, repo: 
     settled = [(e["by"]["resolver"], e["kind"]) for e in resolved(daemon, child["run"])]
     assert settled == [("rule", "reject_once"), ("hook", "reject_once"), ("policy", "allow_once")]
     assert "rules" in outputs(daemon, run)[1]
+
+
+def test_an_answer_to_an_earlier_attempts_question_meets_no_other_one(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """The attempts of a run count their questions on, also after a daemon that was killed."""
+    run = start(daemon, repo, "ask one", permissions="ask", keep=True)
+    first = waiting(daemon, run)
+    with daemon.client() as client:
+        client.permission.answer(first["request"], run=run, kind="allow")
+        client.run.wait([run], until="turn", timeout_s=30)
+        client.run.prompt(run, "limit 1\nask two\nask three")
+    second = waiting(daemon, run)
+    with daemon.client() as client, pytest.raises(coachman.CoachmanError, match="answered it"):
+        client.permission.answer(first["request"], run=run, kind="allow")
+    daemon.restart()
+    asked_again = waiting(daemon, run)
+    with daemon.client() as client:
+        client.permission.answer(second["request"], run=run, kind="deny")
+    third = waiting(daemon, run)
+    with daemon.client() as client:
+        client.permission.answer(third["request"], run=run, kind="allow")
+        client.run.close([run])
+    result = ended(daemon, run)
+
+    assert asked_again["request"] == second["request"]
+    assert [each["request"] for each in (first, second, third)] == ["p1", "p2", "p3"]
+    assert (result["outcome"], result["attempts"]) == ("succeeded", 2)
+    assert [event["request"] for event in resolved(daemon, run)] == ["p1", "p2", "p3"]
+    assert result["permissions_decided"] == {"allowed": 2, "denied": 1}

@@ -189,10 +189,9 @@ def check_replay(daemon: DaemonProcess, run: str, events: list[at.Event]) -> Non
     adapter = ADAPTERS[record.adapter]
     for number in sorted({event["attempt"] for event in events if "attempt" in event}):
         own = [event for event in events if event.get("attempt") == number]
-        subfolder = next(
-            (e.get("subfolder", "") for e in own if e["type"] == "attempt.started"), ""
-        )
-        dialogue = Dialogue(adapter.converse(agent_request(record, adapter, subfolder)))
+        began = next((e for e in own if e["type"] == "attempt.started"), {})
+        conversation = adapter.converse(agent_request(record, adapter, began.get("subfolder", "")))
+        dialogue = Dialogue(conversation, asked=began.get("asked", 0))
         outputs = _told_again(directory, number, dialogue, own)
         lines = [
             {"type": entry.type, "n": entry.n, **entry.members}

@@ -139,7 +139,8 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
     session = run.attempts.acting.session
     resumes = {"resumes": session} if session is not None else {}
     why = run.attempts.why
-    members = {"attempt": number, "why": why, **asdict(prepared.site), **resumes}
+    asked = {"asked": run.view.asked} if run.view.asked else {}
+    members = {"attempt": number, "why": why, **asdict(prepared.site), **resumes, **asked}
     await run.record([Entry(v.ATTEMPT_STARTED, members)])
     reach("attempt.intended")
     due_s = run.fixed.wall.due_boottime_s(run.boot) + deadlines.KEEPER_MARGIN_S

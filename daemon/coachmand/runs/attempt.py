@@ -79,7 +79,8 @@ class Attempt:
 
     def begin(self, conversation: Conversation) -> None:
         """A dialogue from its very start."""
-        self.dialogue = Dialogue(conversation, turns=self._host.view.turn_base)
+        view = self._host.view
+        self.dialogue = Dialogue(conversation, turns=view.turn_base, asked=view.asked_before)
 
     async def restore(
         self, conversation: Conversation, checkpoint: replay.Checkpoint | None
@@ -92,6 +93,7 @@ class Attempt:
             taken=status["stdin"],
             said=self._said,
             turns=view.turn_base,
+            asked=view.asked_before,
         )
         if checkpoint is not None:
             self.dialogue.restore(checkpoint.dialogue)

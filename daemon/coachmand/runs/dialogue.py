@@ -105,7 +105,8 @@ class Dialogue:
     """A conversation at its place in stdout (``fed``), stdin (``out``) and journal (``n``).
 
     ``turn`` is the last one that it was told to begin, ``ended`` the last one that is over;
-    both begin at ``turns``, those of the attempts before.
+    both begin at ``turns``, those of the attempts before. ``asked`` is how many questions those
+    asked: no number means two questions of a run, so that a late answer meets no other one.
     ``known_n`` and ``taken`` are the highest ``n`` of the journal and the bytes the keeper
     has; up to there everything is a repetition. ``said(offset, size)`` reads stdin.log, against
     which repeated bytes are compared.
@@ -119,8 +120,10 @@ class Dialogue:
         taken: int = 0,
         said: Callable[[int, int], bytes] = lambda _offset, _size: b"",
         turns: int = 0,
+        asked: int = 0,
     ) -> None:
         self._conversation = conversation
+        self._asked = asked
         self._known_n = known_n
         self._taken = taken
         self._said = said
@@ -157,7 +160,8 @@ class Dialogue:
                 self.turn = payload["prompt_turn"]
                 return conversation.intend(c.Prompt(self.turn, prompt))
             case "answer":
-                answer = c.Answer(payload["request"], payload["option"], payload.get("message"))
+                request = _counted(payload["request"], -self._asked)
+                answer = c.Answer(request, payload["option"], payload.get("message"))
                 return conversation.intend(answer)
             case "cancel":
                 return conversation.intend(c.Cancel(payload.get("of_turn")))
@@ -181,6 +185,9 @@ class Dialogue:
                     output.timers[name] = seconds
                 case c.TurnEnded():
                     self._emit(self._numbered(action), output)
+                case c.Ask(request=request) | c.Withdraw(request=request):
+                    named = _counted(request, self._asked)
+                    self._emit(evolve(action, request=named), output)
                 case _:
                     self._emit(action, output)
         return output
@@ -231,3 +238,8 @@ class Dialogue:
         self.fed, self.out, self.n = snapshot["fed"], snapshot["out"], snapshot["n"]
         # Before runs were kept, there was one turn.
         self.turn, self.ended = snapshot.get("turn", 1), snapshot.get("ended", 0)
+
+
+def _counted(request: str, more: int) -> str:
+    """The name of the question that is ``more`` behind one in the run's count, or before it."""
+    return f"p{int(request[1:]) + more}" if more else request

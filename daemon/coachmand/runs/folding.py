@@ -100,6 +100,8 @@ def _attempt_started(view: "View", event: Event) -> None:
     view.n, view.turn_base = 0, view.turn
     view.turn_started = view.turn_recorded = view.turn
     view.inputs, view.pending, view.first_session = [], {}, None
+    # An attempt that an earlier version began counts its questions from one.
+    view.asked_before = event.get("asked", 0)
     view.again, view.resumes = None, event.get("resumes")
     # A conversation counts from its own beginning.
     view.resumed_counters = view.session_counters
@@ -212,6 +214,7 @@ def _session(view: "View", event: Event) -> None:
 
 
 def _requested(view: "View", event: Event) -> None:
+    view.asked += 1
     view.pending[event["request"]] = Permission(
         event["request"],
         event["tool"],

@@ -18,8 +18,9 @@ from .view import View
 
 CHUNK_BYTES = 64 * 1024
 CHECKPOINT_EVERY_BYTES = 4 * 1024 * 1024
-# Raised whenever a conversation remembers something else: what was saved before is replayed.
-CHECKPOINT_FORMAT = 4
+# Raised whenever a conversation remembers something else, or a view counts it from the beginning:
+# what was saved before is replayed.
+CHECKPOINT_FORMAT = 5
 # At a turn's end less is worth one; what is replayed in milliseconds is not.
 CHECKPOINT_TURN_BYTES = 256 * 1024
 

@@ -81,6 +81,8 @@ class View:
     allowed: int = 0
     denied: int = 0
     denied_before: int = 0
+    asked: int = 0
+    asked_before: int = 0
     turn_stop_reason: str | None = None
     turn_error: dict[str, Any] | None = None
     usage: dict[str, int] | None = None

@@ -544,7 +544,9 @@ export type EventAttemptEnded = {
   "exit": Record<string, unknown> | null;
 };
 
-/** One life of the agent's process begins; `start` is the commit that it starts from. */
+/** One life of the agent's process begins; `start` is the commit that it starts from.
+ *
+ * `asked` is how many questions the attempts before it asked: those of this one count on. */
 export type EventAttemptStarted = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
@@ -558,6 +560,7 @@ export type EventAttemptStarted = {
   "turn"?: number;
   "type": "attempt.started";
   "admin": string;
+  "asked"?: number;
   "resumes"?: string;
   "start": string | null;
   "subfolder": string;
