@@ -1,11 +1,12 @@
 """Rules about what agents ask: the first that matches decides, and none is fooled by a path."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from coachmand.permissions.rules import Judgement, Rule, judge
@@ -221,6 +222,8 @@ STEPS = st.sampled_from([".", "..", "src", "deep", "up", "out", "a.py", "secret"
 @settings(
     max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@example(steps=["", "out"], inside=True)
+@example(steps=["src", "", "up"], inside=False)
 @given(steps=st.lists(STEPS, min_size=1, max_size=6), inside=st.booleans())
 def test_what_stays_inside_is_inside(tree: Path, steps: list[str], inside: bool) -> None:
     """Wherever the kernel would really go, a path that is taken for certain stays in the tree."""
@@ -232,3 +235,20 @@ def test_what_stays_inside_is_inside(tree: Path, steps: list[str], inside: bool)
         )
         assert (real + "/").startswith(f"{tree}/")
         assert real == os.path.normpath(tree / placed.path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("**/x/**/y/**/z/**/q", "x/y/z/" * 400 + "w"),
+        ("**/*a*a*a*a*a*a*b", "a" * 250),
+        ("**/" * 40 + "b", "a/" * 400 + "a"),
+    ],
+)
+def test_no_path_takes_a_rule_long(tree: Path, pattern: str, path: str) -> None:
+    """An agent writes its paths so that patterns try every way: the daemon serves others yet."""
+    began_s = time.process_time()
+
+    assert decided(tree, edit(path), f"deny edit {pattern}") is None
+    # Tried in every way they take from minutes to longer than the world stands.
+    assert time.process_time() - began_s < 5.0

@@ -16,7 +16,7 @@ _RESERVED = (
 )
 RESERVED = frozenset(_RESERVED.split())
 # In fnmatch brackets mean something; in a pattern of ours they do not.
-_BRACKETS = str.maketrans({"[": "[[]"})
+BRACKETS = str.maketrans({"[": "[[]"})
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 
@@ -54,7 +54,7 @@ def matches(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
     if len(pattern) != len(words):
         return False
     pairs = zip(pattern, words, strict=True)
-    return all(fnmatchcase(word, wanted.translate(_BRACKETS)) for wanted, word in pairs)
+    return all(fnmatchcase(word, wanted.translate(BRACKETS)) for wanted, word in pairs)
 
 
 def _words(text: str, word: re.Pattern[str]) -> tuple[str, ...]:

@@ -55,7 +55,8 @@ class Workspace:
 
     def _is_certain(self, path: str) -> bool:
         """Whether no step of ``path``, as it is written, leaves the tree or is a link just now."""
-        steps = path.split("/")
+        # A doubled slash is no step: what begins with one would be looked up on the host.
+        steps = [step for step in path.split("/") if step]
         for count in range(1, len(steps) + 1):
             part = os.path.normpath("/".join(steps[:count]))
             if part.split("/")[0] == "..":
