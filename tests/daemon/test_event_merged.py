@@ -2,16 +2,21 @@
 
 import json
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
 
 import coachman
 import recovery_state as at
 from coachman.connection import Connection
+from coachmand.journal.order import Order, Place
+from coachmand.runs.merged import Chosen, Merged
 from daemon_process import DaemonProcess
 from merged_followers import check_followers_through_kills
 
@@ -293,3 +298,35 @@ def test_followers_miss_nothing_while_daemons_are_killed_under_their_runs(
 ) -> None:
     """The storm of `scripts/soak streams`, small: three followers, two kills."""
     check_followers_through_kills(daemon, repo, followers=3, kills=2, chance=random.Random(1))
+
+
+def test_no_index_is_searched_where_all_clients_are_served() -> None:
+    """However many runs a filter passes over, threads look for them; the living are looked at here.
+
+    A label that no run of a hundred thousand has is looked for in all of them.
+    """
+    served, searched, looked = threading.get_ident(), list[int](), list[int]()
+
+    class Living(dict[str, Any]):
+        def values(self) -> Any:
+            looked.append(threading.get_ident())
+            return super().values()
+
+    def in_order(*_: object) -> list[Any]:
+        searched.append(threading.get_ident())
+        return []
+
+    services = SimpleNamespace(order=Order(1000), index=SimpleNamespace(in_order=in_order))
+    supervisor: Any = SimpleNamespace(services=services, runs=Living())
+    merged = Merged(supervisor, Chosen(labels={"no": "run"}), Place())
+
+    async def read() -> None:
+        while not merged.is_live:
+            await merged.next()
+        assert await merged.next() == []
+
+    trio.run(read)
+
+    assert (len(searched), set(looked)) == (2, {served})
+    assert served not in searched
+    assert merged.place == Place(1000)

@@ -69,17 +69,20 @@ class History:
     """All lines of ``pasts`` behind the place ``after`` and up to ``until``, in order.
 
     ``pasts`` come in the order of their first lines, and only as many are open as spoke at the
-    same time.
+    same time. None is asked for before the first `read`: to find one may take long.
     """
 
     def __init__(self, pasts: Iterable[Past], after: int, until: int) -> None:
         self._coming = iter(pasts)
-        self._next = next(self._coming, None)
+        self._next: Past | None = None
+        self._begun = False
         self._after, self._until = after, until
         self._open: list[tuple[int, str, Placed, Reader]] = []
 
     def read(self) -> list[Placed]:
         """The next lines; empty once all up to ``until`` were read."""
+        if not self._begun:
+            self._begun, self._next = True, next(self._coming, None)
         found: list[Placed] = []
         size = 0
         while size < BATCH_BYTES:

@@ -5,7 +5,7 @@ because their events are behind it, so nothing is kept for a reader, however lon
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -132,7 +132,9 @@ class Merged:
 
     async def _next_unplaced(self) -> list[Placed]:
         if self._unplaced is None:
-            self._unplaced = Unplaced(self._old_pasts(), self.place)
+            # Which runs live is known here only: the thread that reads must not look.
+            living = [past for past in self._living() if not past.first_g]
+            self._unplaced = Unplaced(self._old_pasts(living), self.place)
         found = await trio.to_thread.run_sync(self._unplaced.read)
         if not found:
             first = self._since_ms * 1000 - 1
@@ -177,8 +179,7 @@ class Merged:
             if len(rows) < FETCH_ROWS:
                 return
 
-    def _old_pasts(self) -> Iterator[Past]:
-        living = [past for past in self._living() if not past.first_g]
+    def _old_pasts(self, living: Sequence[Past]) -> Iterator[Past]:
         names = {past.source.run for past in living}
         ended = (past for past in self._ended(NO_PLACE) if past.source.run not in names)
         for past in heapq.merge(living, ended, key=lambda past: (past.first_g, past.source.run)):
