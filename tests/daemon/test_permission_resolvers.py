@@ -105,6 +105,9 @@ def test_a_rule_of_the_command_line_is_the_same(daemon: DaemonProcess, repo: Pat
     assert (wrong.returncode, "make it two rules" in wrong.stderr) == (64, True)
 
 
+LOOKS = ("log @", "tail @ --no-follow --json", "permissions @ -a --json")
+
+
 def test_a_child_has_its_parents_rules_and_handler(daemon: DaemonProcess, repo: Path) -> None:
     """What a run may not do, a run that it starts may not either; nor does it name rules itself."""
     rules = [
@@ -116,6 +119,7 @@ def test_a_child_has_its_parents_rules_and_handler(daemon: DaemonProcess, repo: 
         [
             starts("write secret/a text\nwrite asked/a text\nwrite b text\nsay done"),
             "run coachman run -a demo --rule 'allow any' 'write c text'",
+            *(f"run coachman {verb}" for verb in LOOKS),
         ]
     )
     run = start(
@@ -133,7 +137,11 @@ def test_a_child_has_its_parents_rules_and_handler(daemon: DaemonProcess, repo: 
 
     settled = [(e["by"]["resolver"], e["kind"]) for e in resolved(daemon, child["run"])]
     assert settled == [("rule", "reject_once"), ("hook", "reject_once"), ("policy", "allow_once")]
-    assert "rules" in outputs(daemon, run)[1]
+    said = outputs(daemon, run)
+    assert "rules" in said[1]
+    # Which handler it has is no concern of an agent's.
+    assert all("the hook" in text or '"hook"' in text for text in said[2:])
+    assert str(hook) not in "".join(said)
 
 
 def test_an_answer_to_an_earlier_attempts_question_meets_no_other_one(

@@ -23,11 +23,13 @@ BLANK: Mapping[str, Any] = {
     "environment": {},
 }
 # What the daemon says in words, which may name a path.
-WORDS = frozenset({"warnings", "error", "message", "hint", "next", "detail", "why"})
+WORDS = frozenset({"by", "warnings", "error", "message", "hint", "next", "detail", "why"})
 # What agents and repositories say: left as it is, for a patch that was changed is none.
 AS_IT_IS = frozenset({"tool", "options", "patch", "patch_b64", "final_message", "text", "labels"})
 # Lines of a journal in which the daemon itself speaks.
-SPOKEN = ("run.", "attempt.", "error", "check.")
+SPOKEN = ("run.", "attempt.", "error", "check.", "permission.", "agent.input")
+# Lines of a transcript of which the same is true.
+SPOKEN_KINDS = ("state", "answer")
 _EVENT = b'"event":{"type":"'
 _SPOKEN = tuple(kind.encode() for kind in SPOKEN)
 
@@ -51,6 +53,7 @@ class Hiding:
             repository.common_dir,
             services.environment.get("HOME", ""),
             run.environment.get("HOME", ""),
+            *(handler.path for handler in run.fixed.handlers),
         }
         # The longest first: one may lie in another.
         paths = sorted((path for path in named if path.count("/") > 1), key=len, reverse=True)
@@ -76,11 +79,16 @@ class Hiding:
             return _in_words(value, self.words)
         if name == "events":
             return [self._event(event) for event in value]
+        if name == "lines":
+            return [self._line_of_log(line) for line in value]
         return self.of(value)
 
     def _event(self, event: Any) -> Any:
         spoken = event["type"].startswith(SPOKEN)
         return _in_words(event, self.words) if spoken else event
+
+    def _line_of_log(self, line: Any) -> Any:
+        return _in_words(line, self.words) if line["kind"] in SPOKEN_KINDS else line
 
     def words(self, text: str) -> str:
         """A text of the daemon's own without the paths."""

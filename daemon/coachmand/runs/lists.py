@@ -21,6 +21,7 @@ FETCH_ROWS = 200
 # What a cursor among the living runs begins with; no run's id does.
 LIVING = "living-"
 BEHIND_THE_LIVING = f"{LIVING}1000000000"
+MAX_CURSOR_DIGITS = 18
 Summary = dict[str, Any]
 
 
@@ -119,7 +120,7 @@ def _page_of_living(
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > MAX_CURSOR_DIGITS:
         raise RpcError("InvalidParams", "cannot list: that is no cursor of this daemon")
     return int(text)
 
