@@ -1,6 +1,7 @@
 """`tail` on journal files: no daemon, files that grow, are cut, are replaced; cursors in files."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from client_daemon import RUN, coachman, command, environment, numbered
+from coachmand.journal import vocabulary
 
 OTHER = "261129-220418-m2x9d"
 EVENTS = numbered(
@@ -188,6 +190,56 @@ def test_a_cursor_file_of_another_stream_is_refused(state_dir: Path, journal: Pa
     assert "cannot tail --cursor" in bad.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["tail", "@", "--cursor", "fifo.req"], "it is no regular file"),
+        (["tail", "@", "--cursor", "live"], "it is no regular file"),
+        (["tail", "@", "--cursor", "text"], "it holds no cursor"),
+        (["tail", "@", "--cursor", "deep"], "it holds no cursor"),
+        (["tail", "@", "--cursor", ""], "name a file"),
+        (["tail", "./fifo.req"], "cannot tail ./fifo.req: it is no regular file"),
+        (["answer", "--file", "fifo", "allow"], "cannot read fifo.req: it is no regular file"),
+        (["answer", "--file", "d", "allow"], "cannot read d.req: it is no regular file"),
+        (["run", "x", "--sentinel-file", ""], "--sentinel-file '': name a file"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_at_once(
+    state_dir: Path, journal: Path, words: list[str], error: str
+) -> None:
+    """A FIFO nobody writes to, a directory, text, no name: an error of its own words, no wait."""
+    os.mkfifo(state_dir / "fifo.req")
+    (state_dir / "d.req").mkdir()
+    (state_dir / "text").write_text("what?")
+    (state_dir / "deep").write_text("[" * 60_000)
+    done = coachman(state_dir, *words)
+
+    assert done.returncode == 64
+    assert error in done.stderr
+    assert "Errno" not in done.stderr
+
+
+def test_a_journal_is_named_by_its_file_in_its_directory(state_dir: Path, journal: Path) -> None:
+    """`tail events.ndjson` means the file that lies there; elsewhere the word is a run's."""
+    append(journal, lines(EVENTS[3:]))
+    there = coachman(state_dir, "tail", "events.ndjson", "--json", cwd=journal.parent)
+    elsewhere = coachman(state_dir, "tail", "events.ndjson")
+
+    printed = [json.loads(line) for line in there.stdout.splitlines()]
+    assert printed[:-1] == EVENTS
+    assert (elsewhere.returncode, "are named so" in elsewhere.stderr) == (66, True)
+
+
+def test_every_type_of_event_can_be_chosen(state_dir: Path, journal: Path) -> None:
+    """`--types` takes each type that a journal may hold, and no other."""
+    every = ",".join(sorted(vocabulary.EVENT_TYPES))
+    done = coachman(state_dir, "tail", str(journal), "--no-follow", "--json", "--types", every)
+    wrong = coachman(state_dir, "tail", str(journal), "--types", "permission.passt")
+
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 4)
+    assert (wrong.returncode, "near it: permission.passed" in wrong.stderr) == (64, True)
+
+
 def test_several_journals_are_one_stream_with_each_line_named(
     state_dir: Path, journal: Path
 ) -> None:
@@ -232,6 +284,34 @@ def test_watch_says_what_class_each_line_is(state_dir: Path, journal: Path) -> N
         "milestone   [ended: succeeded]",
     ]
     assert json.loads(found.stdout.splitlines()[0])["classify"] == "milestone"
+
+
+def test_a_line_keeps_its_class_whatever_ends_it(state_dir: Path, journal: Path) -> None:
+    """An event's lines are judged one by one, and one that is left open is no later event's."""
+    texts = [
+        ("m", "say hello"),
+        ("n", "Bug: it drops "),
+        ("n", "lines\nso what"),
+        ("o", "3 failed"),
+    ]
+    chunks = [
+        {"type": "agent.message_chunk", "message_id": message, "text": text}
+        for message, text in texts
+    ]
+    ended = {"type": "run.ended", "outcome": "succeeded"}
+    journal.write_bytes(lines(numbered(*chunks, ended)))
+    text = coachman(state_dir, "watch", RUN).stdout.splitlines()
+    journal.write_bytes(lines(numbered(*chunks[:2])))
+    half = coachman(state_dir, "watch", RUN, "--no-follow", "--cursor", "at").stdout.splitlines()
+
+    assert text == [
+        "activity  say hello",
+        "finding   Bug: it drops lines",
+        "activity  so what",
+        "finding   3 failed",
+        "milestone   [ended: succeeded]",
+    ]
+    assert half == ["activity  say hello", "finding   Bug: it drops "]
 
 
 @pytest.mark.parametrize(

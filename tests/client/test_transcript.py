@@ -11,8 +11,6 @@ from coachman.cli.console import Console
 from coachman.cli.log import _shown
 from coachman.cli.options import Arguments
 from coachman.cli.progress import Progress
-from coachman.cli.tail import EVENT_TYPES
-from coachmand.journal import vocabulary
 from coachmand.runs.transcript import Transcript
 
 TOOL = {"tool_call_id": "t1", "name": "write", "title": "hello.txt", "status": "pending"}
@@ -188,11 +186,6 @@ def test_a_check_is_told() -> None:
 def test_notices_are_notes() -> None:
     """A notice of the agent is told as one."""
     assert logged({"type": "agent.notice", "text": "careful"}) == ["  note: careful"]
-
-
-def test_tail_knows_every_type_of_event() -> None:
-    """The types that `tail --types` takes are those that a journal holds."""
-    assert list(EVENT_TYPES) == sorted(vocabulary.EVENT_TYPES)
 
 
 def test_an_answer_has_its_own_mark(state_dir: Path) -> None:

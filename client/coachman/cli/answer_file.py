@@ -7,6 +7,7 @@ from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_OK
 from .choices import choose
 from .progress import choice_names
+from .regular_file import read_regular
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -50,8 +51,7 @@ def answer_file(console: "Console", base: str, arguments: "Arguments") -> int:
 
 def _read(path: str) -> "dict[str, Any]":
     try:
-        with open(path, "rb") as file:
-            found = json.loads(file.read(MAX_REQUEST_BYTES))
+        found = json.loads(read_regular(path, MAX_REQUEST_BYTES))
     except FileNotFoundError:
         raise CoachmanError(
             f"cannot answer: nothing is asked in {visible(path)}",
@@ -60,8 +60,8 @@ def _read(path: str) -> "dict[str, Any]":
             next=[["coachman", "permissions", "-a"]],
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot read {visible(path)}: {os.strerror(error.errno or 0)}") from None
-    except ValueError:
+        raise UsageError(f"cannot read {visible(path)}: {error.strerror}") from None
+    except (ValueError, RecursionError):
         raise UsageError(f"cannot answer: {visible(path)} is no request") from None
     if not isinstance(found, dict) or not {"run", "request", "options"} <= set(found):
         raise UsageError(f"cannot answer: {visible(path)} is no request")

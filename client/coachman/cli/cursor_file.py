@@ -9,6 +9,7 @@ import os
 
 from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_STORAGE
+from .regular_file import read_regular
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -24,6 +25,8 @@ class CursorFile:
     """The file at ``path``; ``of`` says what is followed, and must be what it was before."""
 
     def __init__(self, path: str, of: "dict[str, Any]") -> None:
+        if not path:
+            raise UsageError("cannot tail --cursor '': name a file")
         self._path = os.path.abspath(path)
         self._of = of
         self._unsaved = 0
@@ -36,12 +39,13 @@ class CursorFile:
     def _read(self) -> "dict[str, Any]":
         """Where to go on; empty where there is no file yet. Raises UsageError."""
         try:
-            with open(self._path, "rb") as file:
-                found = json.loads(file.read(MAX_BYTES) or b"{}")
+            found = json.loads(read_regular(self._path, MAX_BYTES) or b"{}")
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
-            raise self._error(str(error)) from None
+        except OSError as error:
+            raise self._error(error.strerror or "it cannot be read") from None
+        except (ValueError, RecursionError):
+            raise self._error("it holds no cursor") from None
         if not found:
             return {}
         at = found.get("at") if isinstance(found, dict) and found.get("format") == FORMAT else None

@@ -10,11 +10,13 @@ import os
 import time
 
 from ..errors import CoachmanError, UsageError
+from .regular_file import open_regular
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from io import FileIO
     from typing import Any
 
     Event = dict[str, Any]
@@ -24,6 +26,7 @@ READ_BYTES = 256 * 1024
 # The daemon's own limit for a line, and room for others'.
 LONGEST_LINE_BYTES = 4 * 1024 * 1024
 JOURNAL = "events.ndjson"
+JOURNAL_SUFFIX = ".ndjson"
 
 
 class JournalFile:
@@ -32,12 +35,15 @@ class JournalFile:
     def __init__(self, path: str, told: "Callable[[str, str], None]") -> None:
         self.path = path
         self._told = told
-        self._file = self._opened()
-        if self._file is None:
+        try:
+            self._file: FileIO | None = open_regular(path)
+        except OSError as error:
+            is_absent = isinstance(error, FileNotFoundError)
+            why = "there is no such journal" if is_absent else error.strerror
             raise UsageError(
-                f"cannot tail {visible(path)}: there is no such journal",
+                f"cannot tail {visible(path)}: {why}",
                 hint="name a run, or the path of its events.ndjson",
-            )
+            ) from None
         self._rest = b""
         self._offset = 0
         self._newest = (0, 0)
@@ -74,10 +80,9 @@ class JournalFile:
             self._told("damaged", f"a line before byte {self._offset} has no end: it is left out")
         return found
 
-    def _opened(self) -> "Any":
+    def _opened(self) -> "FileIO | None":
         try:
-            # Unbuffered: what was read once may have been replaced by now.
-            return open(self.path, "rb", buffering=0)
+            return open_regular(self.path)
         except OSError:
             return None
 
@@ -186,9 +191,13 @@ def _number(value: object) -> int:
 
 
 def named_path(word: str) -> str | None:
-    """The journal that ``word`` names as a path, a run's directory included; None for a name."""
+    """The journal that ``word`` names as a path, a run's directory included; None for a name.
+
+    A word without a slash is one as well where an ``.ndjson`` file is called so.
+    """
     if os.sep not in word:
-        return None
+        # No run and no task is likely to be called so, where such a file lies.
+        return word if word.endswith(JOURNAL_SUFFIX) and os.path.isfile(word) else None
     return os.path.join(word, JOURNAL) if os.path.isdir(word) else word
 
 

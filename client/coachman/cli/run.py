@@ -167,7 +167,9 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
 
 
 def _resolved(path: str | None) -> str | None:
-    """A path as the caller means it, from its own directory."""
+    """A path as the caller means it, from its own directory. Raises UsageError."""
+    if path == "":
+        raise UsageError("cannot run --sentinel-file '': name a file")
     return None if path is None else os.path.abspath(path)
 
 

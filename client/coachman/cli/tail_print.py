@@ -100,7 +100,8 @@ class Lanes:
 
     def show(self, event: "Mapping[str, Any]", *, shown: bool = True) -> None:
         """Print the lines that an event completes."""
-        label = self._classes.of(event)
+        pieces = _by_lines(event) if self._classes.wanted else [event]
+        labels = [self._classes.of(piece) for piece in pieces]
         if not shown:
             return
         run = str(event.get("run"))
@@ -108,8 +109,9 @@ class Lanes:
             handle = visible(run[-_HANDLE_CHARACTERS:]) if self._named else ""
             self._lanes[run] = _Lane(self._console, handle)
         lane = self._lanes[run]
-        lane.label = label
-        lane.progress.show(event)
+        for piece, label in zip(pieces, labels, strict=True):
+            lane.label = label
+            lane.progress.show(piece)
         if event.get("type") == "run.ended":
             lane.progress.line(f"  [ended: {visible(event.get('outcome'))}]")
             del self._lanes[run]
@@ -129,21 +131,43 @@ class Lanes:
         self.settle()
 
 
+def _by_lines(event: "Mapping[str, Any]") -> "list[Mapping[str, Any]]":
+    """The event once for each line of its text: a class is that of a line."""
+    text = event.get("text")
+    if not isinstance(text, str) or "\n" not in text[:-1]:
+        return [event]
+    *whole, rest = text.split("\n")
+    lines = [line + "\n" for line in whole] + ([rest] if rest else [])
+    return [{**event, "text": line} for line in lines]
+
+
 class _Lane:
-    """One run's lines, written once each is whole, behind its label."""
+    """One run's lines, written once each is whole, behind its label.
+
+    ``label`` is that of what is written next. A line that is ended later, by something else
+    or by nothing any more, keeps the label of what stands in it.
+    """
 
     def __init__(self, console: "Console", handle: str) -> None:
         self.label: str | None = None
         self.progress = Progress(console, self)  # type: ignore[arg-type] # it writes and flushes
         self._handle = handle
         self._line = ""
+        self._label_of_line: str | None = None
 
     def write(self, text: str) -> None:
-        *whole, self._line = (self._line + text).split("\n")
-        label = f"{self.label:<{_LABEL_COLUMNS}} " if self.label else ""
+        first, *more = text.split("\n")
+        if first or not self._line:
+            self._label_of_line = self.label
+        self._line += first
+        for line in more:
+            self._end_line()
+            self._line, self._label_of_line = line, self.label
+
+    def _end_line(self) -> None:
+        label = f"{self._label_of_line:<{_LABEL_COLUMNS}} " if self._label_of_line else ""
         handle = f"{self._handle} " if self._handle else ""
-        for line in whole:
-            sys.stdout.write(f"{label}{handle}{line}\n")
+        sys.stdout.write(f"{label}{handle}{self._line}\n")
 
     def flush(self) -> None:
         sys.stdout.flush()
