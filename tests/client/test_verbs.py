@@ -545,7 +545,7 @@ def test_cancel_is_idempotent(state_dir: Path) -> None:
 
 
 def test_tail_merges_text_and_has_one_line_a_tool(state_dir: Path) -> None:
-    """Chunks become text, a tool one line, a question all of itself."""
+    """Chunks are text, a tool is a line, a question whole, with its choices while they count."""
     events = numbered(
         {"type": "agent.message_chunk", "message_id": "a", "text": "Hel"},
         {"type": "agent.message_chunk", "message_id": "a", "text": "lo\x1b"},
@@ -569,13 +569,20 @@ def test_tail_merges_text_and_has_one_line_a_tool(state_dir: Path) -> None:
         },
         {"type": "agent.future_thing", "x": 1},
     )
-    with daemon_at(
-        state_dir, run__get=summary(), run__result=result(), event__subscribe=streaming(events)
-    ):
-        done = coachman(state_dir, "tail", HANDLE)
+    printed = []
+    for state in ("active", "ended"):
+        with daemon_at(
+            state_dir,
+            run__get=summary(state=state),
+            run__result=result(),
+            event__subscribe=streaming(events),
+        ):
+            done = coachman(state_dir, "tail", HANDLE)
+        printed.append(done.stdout.splitlines())
 
     assert done.returncode == 0
-    assert done.stdout == (
+    assert printed[1] == [line for line in printed[0] if "coachman answer" not in line]
+    assert "\n".join([*printed[0], ""]) == (
         "Hello\\x1b\n"
         "  > Bash: npm i\n"
         "  ? Bash: npm i left-pad\n"

@@ -48,14 +48,21 @@ class Progress:
     """Writes a run's events to ``stream`` (default: stderr).
 
     ``answerable`` False says that policy answers at once: a request is then shown with
-    its answer, on one line, and whole only where policy has none.
+    its answer, on one line, and whole only where policy has none. ``over``: the run has
+    ended, so that no question can be answered any more.
     """
 
     def __init__(
-        self, console: "Console", stream: "TextIO | None" = None, *, answerable: bool = True
+        self,
+        console: "Console",
+        stream: "TextIO | None" = None,
+        *,
+        answerable: bool = True,
+        over: bool = False,
     ) -> None:
         self._console = console
         self._answerable = answerable
+        self._over = over
         self._stream = stream or sys.stderr
         self._on_stderr = self._stream is sys.stderr
         self._open: tuple[str, object] | None = None
@@ -162,6 +169,8 @@ class Progress:
     def _question(self, event: "Mapping[str, Any]") -> str:
         handle = visible(str(event.get("run"))[-5:])
         text = self._paint(f"  ? {asked_whole(event)}", "yellow")
+        if self._over:
+            return text
         remaining = left(event.get("deadline"))
         choices = ", ".join(choice_names(event))
         waits = f" ({remaining})" if remaining else ""

@@ -164,7 +164,7 @@ class Tail:
         details = client.run.get(run, dir=console.directory)
         run, ended = details["run"], details["state"] == "ended"
         stop_at = None if self._live or ended else details["last_seq"]
-        printer = self._printer(answerable=details["permissions"] == "ask")
+        printer = self._printer(answerable=details["permissions"] == "ask", over=ended)
         after = self._resumed({"run": run}).get("seq", self._after_seq)
         if stop_at is not None and (after or 0) >= stop_at:
             printer.end({"reason": "caught_up", "run": run})
@@ -245,12 +245,14 @@ class Tail:
 
     # --- printing ---
 
-    def _printer(self, *, many: bool = False, answerable: bool = True) -> "Printer":
+    def _printer(
+        self, *, many: bool = False, answerable: bool = True, over: bool = False
+    ) -> "Printer":
         if self._console.json:
             return Json(self._console, self._classes)
         if many or self._classes.wanted:
             return Lanes(self._console, self._classes, named=many)
-        return Text(self._console, answerable=answerable)
+        return Text(self._console, answerable=answerable, over=over)
 
     def _on_lost(self) -> "Callable[[], None] | None":
         if self._console.json:

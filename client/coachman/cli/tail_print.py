@@ -68,9 +68,9 @@ class Json:
 class Text:
     """The events of one run, for people."""
 
-    def __init__(self, console: "Console", *, answerable: bool = True) -> None:
+    def __init__(self, console: "Console", *, answerable: bool = True, over: bool = False) -> None:
         self._console = console
-        self._progress = Progress(console, sys.stdout, answerable=answerable)
+        self._progress = Progress(console, sys.stdout, answerable=answerable, over=over)
 
     def show(self, event: "Mapping[str, Any]", *, shown: bool = True) -> None:
         """Print an event, if it is one that people want to see."""
