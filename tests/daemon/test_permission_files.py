@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +245,108 @@ def test_a_directory_that_others_reach_is_refused(daemon: DaemonProcess, repo: P
         assert refused.value.name == "Denied"
     with pytest.raises(coachman.CoachmanError, match="each absolute"):
         start(daemon, repo, WRITE, permission_handler="file:q")
+
+
+def _notes(path: Path) -> None:
+    path.write_text("notes\n")
+
+
+def _json(path: Path) -> None:
+    path.write_text('{"todo": ["tidy up"]}\n')
+
+
+FOREIGN: dict[str, Callable[[Path], None]] = {
+    "notes": _notes,
+    "json": _json,
+    "nothing": Path.touch,
+    "directory": Path.mkdir,
+    "fifo": os.mkfifo,
+    "link": lambda path: path.symlink_to("/etc/passwd"),
+}
+
+
+def test_what_lies_there_and_is_no_question_is_left_alone(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """A run whose questions would overwrite somebody's file does not start, and says which."""
+    for name, put in FOREIGN.items():
+        base = daemon.root / name / "q"
+        base.parent.mkdir(mode=0o700)
+        for path in (base.with_name("q.req"), base.with_name("q.req.error")):
+            put(path)
+            before = os.lstat(path)
+            with pytest.raises(coachman.CoachmanError, match="is there already") as refused:
+                start(daemon, repo, WRITE, permission_handler=f"file:{base}")
+            after = os.lstat(path)
+            path.rename(daemon.root / f"{name}-{path.name}")
+
+            assert refused.value.name == "Denied"
+            assert refused.value.hint == f"name another BASE, or move {path} away"
+            assert (before.st_ino, before.st_size) == (after.st_ino, after.st_size)
+
+
+def _two_questions(
+    daemon: DaemonProcess, repo: Path, base: Path, between: Callable[[], None]
+) -> list[str]:
+    """What the file's handler passes of two questions; ``between`` is done while one is open."""
+    run = start(
+        daemon, repo, f"ask one\n{WRITE}", permission_handler=f"file:{base}", task=base.parent.name
+    )
+    asked = waiting(daemon, run)
+    while not base.with_name("q.req").exists():
+        time.sleep(0.02)
+    between()
+    with daemon.client() as client:
+        client.permission.answer(asked["request"], run=run, kind="allow")
+        while (second := waiting(daemon, run))["request"] == asked["request"]:
+            time.sleep(0.02)
+        while not passed(daemon, run):
+            time.sleep(0.02)
+        client.permission.answer(second["request"], run=run, kind="deny")
+    ended(daemon, run)
+    return [why for _, why in passed(daemon, run)]
+
+
+def test_what_took_the_place_of_a_question_is_left_alone(daemon: DaemonProcess, repo: Path) -> None:
+    """A file put over an open question stays once that is settled; the next one says so."""
+    for name, put in FOREIGN.items():
+        base = daemon.root / name / "q"
+        base.parent.mkdir(mode=0o700)
+        path = base.with_name("q.req")
+        found: list[os.stat_result] = []
+
+        def place(
+            path: Path = path,
+            put: Callable[[Path], None] = put,
+            found: list[os.stat_result] = found,
+        ) -> None:
+            path.unlink()
+            put(path)
+            found.append(os.lstat(path))
+
+        [why] = _two_questions(daemon, repo, base, place)
+        after = os.lstat(path)
+
+        assert why == f"cannot be used: {path} is there already, and is no file of coachman's"
+        assert [(after.st_ino, after.st_size)] == [(f.st_ino, f.st_size) for f in found]
+        assert os.listdir(base.parent) == ["q.req"]
+
+
+def test_why_no_question_can_be_put_there_is_said_in_words(
+    daemon: DaemonProcess, repo: Path, eventually: Eventually
+) -> None:
+    """A name that leaves no room for what is written beside it: the record says what is wrong."""
+    base = base_of(daemon).with_name("q" * 245)
+    run = start(daemon, repo, WRITE, permission_handler=f"file:{base}")
+    eventually(lambda: passed(daemon, run))
+
+    assert passed(daemon, run) == [("file", f"{base} cannot be used: File name too long")]
+
+
+def test_a_missing_directory_is_to_be_made(daemon: DaemonProcess, repo: Path) -> None:
+    """The hint says how."""
+    directory = daemon.root / "none"
+    with pytest.raises(coachman.CoachmanError, match="has no directory") as refused:
+        start(daemon, repo, WRITE, permission_handler=f"file:{directory}/q")
+
+    assert refused.value.hint == f"make it: mkdir -m 700 {directory}"

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +18,9 @@ from .programs import UntrustedError, check_outside, check_owned
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_SHOWN_BYTES = 1024 * 1024
+# How a question and an error of ours begin, whichever version wrote them.
+_OURS = re.compile(rb'\s*\{\s*(?:"format":\s*\d+,\s*)?"run":')
+_BEGINNING_BYTES = 256
 
 
 class UnreadableError(Exception):
@@ -52,8 +56,22 @@ class Exchange:
     def _error(self) -> Path:
         return self._directory / f"{self._request.name}.error"
 
+    def check(self) -> None:
+        """Raise UntrustedError where what lies there is none of ours. Blocks.
+
+        It would be overwritten by a question, or removed with it.
+        """
+        for path in (self._request, self._error):
+            if not _is_ours(path):
+                shown = os.path.join(os.path.dirname(self.base), path.name)
+                raise UntrustedError(
+                    f"cannot be used: {shown} is there already, and is no file of coachman's",
+                    f"name another BASE, or move {shown} away",
+                )
+
     def show(self, document: Mapping[str, Any]) -> None:
-        """Put a question there, whole. Blocks. Raises DiskError."""
+        """Put a question there, whole. Blocks. Raises DiskError, and UntrustedError as `check`."""
+        self.check()
         text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
         durable.put(self._request, text.encode("utf-8", "replace"))
 
@@ -92,7 +110,8 @@ class Exchange:
 
     def clear(self) -> None:
         """Take the question away, with whatever there is for it. Blocks."""
-        for path in (self._request, self._taken, self._error):
+        self.done()
+        for path in filter(_is_ours, (self._request, self._error)):
             _remove(path)
 
 
@@ -112,7 +131,9 @@ class Exchanges:
             real = os.path.realpath(directory, strict=True)
             fd = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
-            raise UntrustedError(f"has no directory: {error.strerror}") from error
+            raise UntrustedError(
+                f"has no directory: {error.strerror}", f"make it: mkdir -m 700 {directory}"
+            ) from error
         try:
             found = os.fstat(fd)
             check_owned(found)
@@ -145,6 +166,21 @@ def _read(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise UnreadableError(f"has more than {most >> 10} KiB")
     return data
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether there is nothing, or a file that was written here."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        return is_file and _OURS.match(os.read(fd, _BEGINNING_BYTES)) is not None
+    finally:
+        os.close(fd)
 
 
 def _is_there(path: Path) -> bool:

@@ -19,7 +19,14 @@ _ROOT_UID = 0
 
 
 class UntrustedError(Exception):
-    """A program or a directory cannot be trusted; the text completes "PATH ..."."""
+    """A program or a directory cannot be trusted; the text completes "PATH ...".
+
+    ``hint`` says what to do where the usual one does not fit.
+    """
+
+    def __init__(self, text: str, hint: str | None = None) -> None:
+        super().__init__(text)
+        self.hint = hint
 
 
 @frozen

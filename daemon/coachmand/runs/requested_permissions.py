@@ -15,6 +15,10 @@ from ..rpc.errors import RpcError
 from .request import StartRequest, usage
 from .services import Services
 
+_TRUSTED = (
+    "it has to be yours, to be writable by nobody else, and to lie outside of what agents reach"
+)
+
 
 @frozen
 class Deciding:
@@ -83,8 +87,7 @@ async def _handlers(
         raise RpcError(
             "Denied",
             f"cannot start: the permission handler {handler.path} {error}",
-            "it has to be yours, to be writable by nobody else, and to lie outside of what"
-            " agents reach",
+            error.hint or _TRUSTED,
             detail={"handler": text, "origin": origin},
         ) from error
 
@@ -92,6 +95,6 @@ async def _handlers(
 def _opened(handler: Handler, trees: tuple[str, ...], services: Services) -> Handler:
     """The handler once it is open. Blocks."""
     if handler.kind == "file":
-        services.exchanges.open(handler.path, trees)
+        services.exchanges.open(handler.path, trees).check()
         return handler
     return evolve(handler, sha256=services.programs.pin(handler.path, trees).sha256)

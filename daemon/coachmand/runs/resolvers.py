@@ -132,6 +132,8 @@ class Resolvers:
                 await ask(handler, offer)
             except GoneError:
                 self._passed(handler, offer, f"the directory of {handler.path} is gone")
+            except OSError as error:
+                self._passed(handler, offer, f"{handler.path} cannot be used: {error.strerror}")
             except FAILURES as error:
                 self._passed(handler, offer, str(error))
             except Exception as error:
