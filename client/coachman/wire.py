@@ -64,6 +64,19 @@ OUTCOMES = (
     "lost",
 )
 PERMISSION_MODES = ("allow", "ask", "deny")
+# Kinds of tools, as rules name them.
+TOOL_KINDS = (
+    "read",
+    "edit",
+    "delete",
+    "move",
+    "search",
+    "execute",
+    "think",
+    "fetch",
+    "switch_mode",
+    "other",
+)
 
 # Exit codes: below 64 about the run, from 64 about coachman.
 EXIT_OK = 0

@@ -4,6 +4,8 @@ Every complaint reads "cannot read the configuration: …" and names the key and
 its line. A key that this version does not know is refused, never ignored.
 """
 
+import os
+import stat
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
@@ -42,8 +44,7 @@ def load(path: str, home: str, agents: Collection[str] | None = None) -> Config:
     names the file.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = _content(path)
     except FileNotFoundError:
         return Config()
     except OSError as error:
@@ -60,6 +61,16 @@ def load(path: str, home: str, agents: Collection[str] | None = None) -> Config:
     except ConfigError as error:
         named = str(error).replace("the configuration:", f"the configuration {path}:", 1)
         raise ConfigError(named) from error
+
+
+def _content(path: str) -> bytes:
+    """What the file begins with. A FIFO, which might never be written, is not waited for."""
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
+        is_null = stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
+        if not stat.S_ISREG(found.st_mode) and not is_null:
+            raise ConfigError(f"cannot read the configuration {path}: it is no regular file")
+        return file.read(MAX_FILE_BYTES + 1)
 
 
 def parse(text: str, home: str, agents: Collection[str] | None = None) -> Config:
@@ -105,7 +116,7 @@ class _Reader:
         try:
             return metadata["check"](value, self.home)
         except values.UnfitError as error:
-            raise self._unfit(path, str(error), value) from None
+            raise self._unfit(path, str(error), value, *error.wrong) from None
 
     def _rows(self, cls: type[T], tables: Any, path: KeyPath) -> tuple[T, ...]:
         if not isinstance(tables, list):
@@ -164,8 +175,10 @@ class _Reader:
             f" on line {self._line(path)}; {hint}"
         )
 
-    def _unfit(self, path: KeyPath, words: str, value: Any) -> ConfigError:
-        return self._complaint(path, f"must be {words}, not {_shown(value)}")
+    def _unfit(self, path: KeyPath, words: str, value: Any, *wrong: Any) -> ConfigError:
+        is_within = isinstance(value, list) and wrong
+        shown = f"an array with {_shown(wrong[0])}" if is_within else _shown(value)
+        return self._complaint(path, f"must be {words}, not {shown}")
 
     def _complaint(self, path: KeyPath, words: str) -> ConfigError:
         where = f"`{_dotted(path)}` on line {self._line(path)}"
@@ -213,6 +226,6 @@ def _dotted(path: KeyPath) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict | list):
-        return "a table" if isinstance(value, dict) else "an array"
+        return "a table" if isinstance(value, dict) else "an array" if value else "an empty array"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:60] + "…"

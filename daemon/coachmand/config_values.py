@@ -30,7 +30,11 @@ def duration_s(text: str) -> int:
 
 
 class UnfitError(ValueError):
-    """Completes "`key` must be …"."""
+    """Completes "`key` must be …". ``wrong`` is what an array has and may not."""
+
+    def __init__(self, words: str, *wrong: Any) -> None:
+        super().__init__(words)
+        self.wrong = wrong[:1]
 
 
 def string(value: Any, _home: str) -> str:
@@ -115,8 +119,9 @@ def some_of(*choices: str) -> Callable[[Any, str], tuple[str, ...]]:
 
     def check(value: Any, _home: str) -> tuple[str, ...]:
         items = value if isinstance(value, list) else [value]
-        if not items or any(item not in choices for item in items):
-            raise UnfitError(f"one or an array of {', '.join(choices)}")
+        wrong = [item for item in items if item not in choices]
+        if not items or wrong:
+            raise UnfitError(f"one or an array of {', '.join(choices)}", *wrong)
         return tuple(items)
 
     return check
@@ -166,9 +171,9 @@ def list_of(check: Callable[[Any], bool], words: str) -> Callable[[Any, str], tu
 
     def checked(value: Any, _home: str) -> tuple[str, ...]:
         items: list[Any] = value if isinstance(value, list) else [value]
-        fits = all(isinstance(item, str) and check(item) for item in items)
-        if not isinstance(value, list) or not fits:
-            raise UnfitError(f"an array of {words}")
+        wrong = [item for item in items if not isinstance(item, str) or not check(item)]
+        if not isinstance(value, list) or wrong:
+            raise UnfitError(f"an array of {words}", *wrong)
         return tuple(items)
 
     return checked
@@ -178,7 +183,8 @@ def command(value: Any, home: str) -> tuple[str, ...]:
     """A program's name and its arguments; where it lies is not said here."""
     words = list_of(lambda word: "\0" not in word, "strings")(value, home)
     if not words or not words[0] or "/" in words[0]:
-        raise UnfitError("an array of a program's name and its arguments (a path is `executable`)")
+        form = "an array of a program's name and its arguments (a path is `executable`)"
+        raise UnfitError(form, *words)
     return words
 
 
@@ -188,7 +194,8 @@ def program(value: Any, home: str) -> tuple[str, ...]:
     try:
         return (path(words[0], home), *words[1:])
     except (IndexError, UnfitError):
-        raise UnfitError("an array of a program's absolute path and its arguments") from None
+        form = "an array of a program's absolute path and its arguments"
+        raise UnfitError(form, *words) from None
 
 
 def _is_below_home(path: str) -> bool:

@@ -1,5 +1,6 @@
 """The configuration file is taken as meant or refused by key and line."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,8 +106,15 @@ REFUSED = {
     "[timeouts]\nwall = 0": "must be a duration such as 90, 90s, 30m, 1h30m or 2d, not 0",
     "[timeouts]\nwall = true": "must be a duration such as 90, 90s, 30m, 1h30m or 2d, not true",
     "[timeouts]\nwall = 1.5": "must be a duration such as 90, 90s, 30m, 1h30m or 2d, not 1.5",
+    '[notify]\ncommand = ["bin/tell"]': "`notify.command` on line 2 must be an array of a "
+    "program's absolute path and its arguments, not an array with 'bin/tell'",
+    "[notify]\ncommand = []": "absolute path and its arguments, not an empty array",
+    "[notify]\ncommand = ['/a', 1]": "must be an array of strings, not an array with 1",
+    '[notify]\non = ["ended", "wat"]': "`notify.on` on line 2 must be one or an array of "
+    "attention, ended, limited, degraded, not an array with 'wat'",
+    "[agents.x]\nadapter = 'acp'\ncommand = ['a/b']": "not an array with 'a/b'",
     "timeouts = 3": "`timeouts` on line 1 must be a table, not 3",
-    "agents = []": "`agents` on line 1 must be a table, not an array",
+    "agents = []": "`agents` on line 1 must be a table, not an empty array",
     "[capacity]\nmax_active = true": "`capacity.max_active` on line 2 must be a whole number "
     "from 1, not true",
     '[storage]\nworktrees = "wt"': "`storage.worktrees` on line 2 must be an absolute path, "
@@ -130,6 +138,17 @@ def test_a_mistake_is_named_with_its_line(text: str, complaint: str) -> None:
 
     assert str(caught.value).startswith("cannot read the configuration: ")
     assert complaint in str(caught.value)
+
+
+def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
+    """A FIFO that nobody writes is refused at once, a directory too; /dev/null is an empty file."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path, why in ((fifo, "it is no regular file"), (tmp_path, "Is a directory|regular")):
+        with pytest.raises(ConfigError, match=f"{path}: ({why})"):
+            load(str(path), HOME)
+
+    assert load(os.devnull, HOME) == Config()
 
 
 def test_what_is_no_text_is_refused_by_line(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_rule_may_send_a_question_to_a_person(daemon: DaemonProcess, repo: Pat
 
 MISTAKES: list[tuple[dict[str, Any], str]] = [
     ({"decide": "maybe"}, "`rules[0].decide` must be one of allow, always, deny, ask"),
-    ({"decide": "allow", "tool": ["bash"]}, "`rules[0].tool` must be kinds of tools"),
+    ({"decide": "allow", "tool": ["bash"]}, "`rules[0].tool[0]` must be one of read, edit"),
     ({"decide": "allow", "command": "a; b"}, "`rules[0].command` must be a simple command"),
     ({"decide": "deny", "path": "../x"}, "`rules[0].path` must be a plain path"),
     ({"decide": "allow", "path": "/etc/**"}, "can never match"),
@@ -103,6 +103,9 @@ def test_a_rule_of_the_command_line_is_the_same(daemon: DaemonProcess, repo: Pat
     assert [e["by"]["rule"] for e in resolved(daemon, run)] == [words[1], words[3]]
     wrong = daemon.cli("run", "-a", "demo", "--rule", "deny edit,execute x", WRITE, cwd=repo)
     assert (wrong.returncode, "make it two rules" in wrong.stderr) == (64, True)
+    typo = daemon.cli("run", "-a", "demo", "--rule", "deny edit,execut x", WRITE, cwd=repo)
+    assert typo.returncode == 64
+    assert "cannot run --rule 'deny edit,execut x': 'execut' is no kind of tool" in typo.stderr
 
 
 LOOKS = ("log @", "tail @ --no-follow --json", "permissions @ -a --json")

@@ -3,6 +3,7 @@
 import os
 
 from ..errors import UsageError
+from ..wire import TOOL_KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ def rule_of(text: str) -> "dict[str, Any]":
     rule: dict[str, Any] = {"decide": decide}
     if kinds != _ANY:
         rule["tool"] = kinds.split(",")
+        for kind in rule["tool"]:
+            if kind not in TOOL_KINDS:
+                raise UsageError(
+                    f"cannot run --rule {text!r}: {kind!r} is no kind of tool",
+                    hint=f"one of {', '.join(TOOL_KINDS)}, or {_ANY}",
+                )
     if len(words) > len(("decision", "kinds")):
         if _COMMANDS in rule.get("tool", ()) and kinds != _COMMANDS:
             raise UsageError(

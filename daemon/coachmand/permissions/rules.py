@@ -6,24 +6,15 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import optional
 
-from ..rpc.params import must
+from coachman.wire import TOOL_KINDS
+
+from ..rpc.params import must, must_each
 from . import commands, globs
 from .subjects import ABOUT_PATHS, Subject
 
 Decide = Literal["allow", "always", "deny", "ask"]
 DECISIONS = ("allow", "always", "deny", "ask")
-KINDS = (
-    "read",
-    "edit",
-    "delete",
-    "move",
-    "search",
-    "execute",
-    "think",
-    "fetch",
-    "switch_mode",
-    "other",
-)
+KINDS = TOOL_KINDS
 ALLOWS = frozenset({"allow", "always"})
 MAX_RULES = 256
 
@@ -45,7 +36,7 @@ class RuleRequest:
     decide: Decide
     tool: tuple[str, ...] = field(
         default=(),
-        validator=must(f"kinds of tools ({', '.join(KINDS)})", lambda t: set(t) <= set(KINDS)),
+        validator=must_each(f"one of {', '.join(KINDS)}", lambda kind: kind in KINDS),
     )
     command: str | None = field(default=None, validator=optional(_COMMAND))
     path: str | None = field(default=None, validator=optional(_PATH))

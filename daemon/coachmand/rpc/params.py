@@ -44,9 +44,9 @@ class NoParams:
 class NotAcceptableError(ValueError):
     """A value that a member may not have; the text completes "`member` must be …"."""
 
-    def __init__(self, words: str, member: str | None = None) -> None:
+    def __init__(self, words: str, *path: str | int) -> None:
         super().__init__(words)
-        self.member = member
+        self.path = path
 
 
 def must(words: str, holds: Callable[[Any], bool]) -> Callable[[Any, Any, Any], None]:
@@ -55,6 +55,17 @@ def must(words: str, holds: Callable[[Any], bool]) -> Callable[[Any, Any, Any], 
     def validate(_instance: Any, attribute: Any, value: Any) -> None:
         if not holds(value):
             raise NotAcceptableError(words, attribute.name)
+
+    return validate
+
+
+def must_each(words: str, holds: Callable[[Any], bool]) -> Callable[[Any, Any, Any], None]:
+    """The same for each item of an array: "`member[0]` must be <words>, not …"."""
+
+    def validate(_instance: Any, attribute: Any, value: Any) -> None:
+        for number, item in enumerate(value):
+            if not holds(item):
+                raise NotAcceptableError(words, attribute.name, number)
 
     return validate
 
@@ -208,7 +219,7 @@ def _refusal(path: Path, fault: BaseException, action: str, members: Any) -> Rpc
     elif isinstance(fault, KeyError):
         text = f"`{_dotted(path)}` is required"
     elif isinstance(fault, NotAcceptableError):
-        path = path if fault.member is None else (*path, fault.member)
+        path = (*path, *fault.path)
         text = f"`{_dotted(path)}` must be {fault}{_unit(path, fault)}, not {_shown(members, path)}"
     else:
         text = f"`{_dotted(path)}` is not acceptable" if path else "the parameters do not fit"
