@@ -82,6 +82,10 @@ class Exchange:
             return found if isinstance(found, dict) else None
         return None
 
+    def is_answered(self) -> bool:
+        """Whether an answer lies there. Blocks."""
+        return _is_there(self._taken) or _is_there(self._directory / self.response_name)
+
     def take(self) -> bytes | None:
         """The answer that lies there; it stays ours until it is `done` with. Blocks.
 

@@ -153,10 +153,14 @@ class Resolvers:
         async with exchange.turn:
             with Watch(exchange.fd) as watch:
                 try:
+                    # Given to an earlier daemon. One that comes from now on is taken once its
+                    # writer is through with it, which the watch tells.
+                    answered = await trio.to_thread.run_sync(exchange.is_answered)
                     await trio.to_thread.run_sync(exchange.show, offer.document)
                     reach("permission.shown")
-                    while not await self._taken(exchange, handler, offer):
+                    while not (answered and await self._taken(exchange, handler, offer)):
                         await watch.wait_for(exchange.response_name)
+                        answered = True
                 finally:
                     # One that is not settled is answered while no daemon runs, maybe.
                     if offer.settled:
