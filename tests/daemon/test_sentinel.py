@@ -90,6 +90,7 @@ def test_a_cancelled_run_and_one_that_never_began_have_theirs(
     first = start(daemon, repo, "sleep 60", sentinel)
     other = sentinel.with_name("other")
     queued = start(daemon, repo, "say hi", other, task="second")
+    at.until_event(daemon, first, lambda event: event["type"] == "run.started")
     shutil.rmtree(repo / ".git" / "objects")
     with daemon.client() as client:
         client.run.cancel([first])
