@@ -14,7 +14,7 @@ import trio
 from attrs import define, field
 
 from .. import durable
-from .programs import UntrustedError, check_outside, check_owned
+from .programs import OPENING, UntrustedError, check_outside, check_owned
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_SHOWN_BYTES = 1024 * 1024
@@ -159,7 +159,7 @@ class Exchanges:
 
 
 def _read(path: Path, most: int) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = os.open(path, OPENING)
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (os.geteuid(), 0):
@@ -175,7 +175,7 @@ def _read(path: Path, most: int) -> bytes:
 def _is_ours(path: Path) -> bool:
     """Whether there is nothing, or a file that was written here."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fd = os.open(path, OPENING)
     except FileNotFoundError:
         return True
     except OSError:

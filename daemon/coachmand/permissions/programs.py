@@ -13,7 +13,8 @@ from attrs import define, field, frozen
 
 MAX_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 1 << 20
-_OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# A symlink is not followed at the last step, and a FIFO keeps nobody waiting.
+OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 # Who may have made what is trusted: the user, and whoever installs programs for everybody.
 _ROOT_UID = 0
 
@@ -78,9 +79,16 @@ class Programs:
 
 def check_outside(path: str, trees: Iterable[str]) -> None:
     """Raise UntrustedError where a canonical path lies in a tree that agents write or are given."""
+    if (tree := tree_around(path, trees)) is not None:
+        raise UntrustedError(f"lies in {tree}, which agents reach")
+
+
+def tree_around(path: str, trees: Iterable[str]) -> str | None:
+    """The first of ``trees`` in which a canonical path lies, canonical as well."""
     for tree in map(os.path.realpath, trees):
         if (path + "/").startswith(tree.rstrip("/") + "/"):
-            raise UntrustedError(f"lies in {tree}, which agents reach")
+            return tree
+    return None
 
 
 def check_owned(found: os.stat_result) -> None:
@@ -93,9 +101,7 @@ def check_owned(found: os.stat_result) -> None:
 
 def _open(path: str) -> Program:
     try:
-        fd = os.open(
-            os.path.realpath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        )
+        fd = os.open(os.path.realpath(path), OPENING)
     except OSError as error:
         raise UntrustedError(f"cannot be opened: {error.strerror}") from error
     try:

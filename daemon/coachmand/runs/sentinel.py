@@ -24,6 +24,7 @@ from ..evidence.rundir import RunDirectory, encode_json, put_json, read_json
 from ..evidence.state import StateDirectory
 from ..failpoints import reach
 from ..ownership import FencedError
+from ..permissions.programs import tree_around
 
 if TYPE_CHECKING:
     from .view import View
@@ -83,9 +84,8 @@ def check(path: str, trees: Iterable[str]) -> str:
         real = os.path.realpath(parent, strict=True)
     except OSError as error:
         raise SentinelError(f"has no directory: {error.strerror}") from error
-    for tree in map(os.path.realpath, trees):
-        if (real + "/").startswith(tree.rstrip("/") + "/"):
-            raise SentinelError(f"lies in {tree}, which agents write")
+    if (tree := tree_around(real, trees)) is not None:
+        raise SentinelError(f"lies in {tree}, which agents write")
     with _opened(real) as directory:
         _check_old(directory, name)
     return os.path.join(real, name)
