@@ -53,13 +53,15 @@ class Build(Protocol):
 class Profile:
     """A profile by name; ``facts`` has one sentence for each of ``FACTS``.
 
-    ``delegates``: its runs may have a socket of their own, since they are confined.
+    ``delegates``: its runs may have a socket of their own, since they are confined. ``writes``:
+    its agent changes the task's worktree, so that one such run works there at a time.
     """
 
     name: str
     facts: Mapping[str, str]
     build: Build
     delegates: bool = True
+    writes: bool = True
 
 
 def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
@@ -68,9 +70,20 @@ def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
     Pure: it reads neither files nor the environment. Raises PolicyError for a
     place that would show the state directory.
     """
+    return _isolated("edit", place, agent, host)
+
+
+def review(place: Place, agent: AgentAccess, host: Host) -> Policy:
+    """The same, but the agent can change nothing in the worktree. Pure, as `edit`."""
+    return _isolated("review", place, agent, host, writes=False)
+
+
+def _isolated(
+    name: str, place: Place, agent: AgentAccess, host: Host, *, writes: bool = True
+) -> Policy:
     mounts = [
         *_system(host),
-        *_place(place),
+        *_place(place, writes=writes),
         *(_git(place.git) if place.git and place.workspace else ()),
         *(_delegate(place.delegate) if place.delegate else ()),
         *(Bind(path, path, role="runtime") for path in _outermost(agent.binds, host.directories)),
@@ -78,7 +91,7 @@ def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
     path = (layout.DELEGATE_PATH, *agent.path) if place.delegate else agent.path
     env = guest_environment(host.user, agent.env, agent.credentials, path)
     return Policy(
-        profile="edit",
+        profile=name,
         mounts=(*mounts, *_masks(mounts, place.state_dir)),
         cwd=posixpath.join(layout.WORKSPACE, place.subfolder).rstrip("/"),
         env=env,
@@ -128,11 +141,11 @@ def _etc(host: Host) -> Iterator[Mount]:
         yield from (Symlink(layout.CA_BUNDLE, alias) for alias in layout.CA_BUNDLE_ALIASES)
 
 
-def _place(place: Place) -> Iterator[Mount]:
+def _place(place: Place, *, writes: bool) -> Iterator[Mount]:
     if place.workspace is None:
         yield Directory(layout.WORKSPACE, role="place")
     else:
-        yield Bind(place.workspace, layout.WORKSPACE, writable=True, role="place")
+        yield Bind(place.workspace, layout.WORKSPACE, writable=writes, role="place")
     yield Bind(place.home, layout.HOME, writable=True, role="place")
     yield Bind(place.scratch, layout.SCRATCH, writable=True, role="place")
     yield Bind(place.output, layout.OUTPUT, writable=True, role="place")
@@ -218,7 +231,8 @@ EDIT = Profile(
         "coachman commits",
         "host_paths": "/usr and a synthesized /etc read-only, the agent's own program; "
         "nothing of your home or of other runs",
-        "instructions": "the project's own files; the user's are not shown yet",
+        "instructions": "the project's own files; copies of the agent's configuration, rules and "
+        "skills of yours",
         "identity": "the task's: a private home, no login of yours but what the agent needs",
         "network": "the host's own, not confined yet: loopback services, the LAN and "
         "abstract sockets are reachable",
@@ -230,7 +244,18 @@ EDIT = Profile(
     build=edit,
 )
 
-PROFILES: Mapping[str, Profile] = {EDIT.name: EDIT}
+REVIEW = Profile(
+    name="review",
+    facts={
+        **EDIT.facts,
+        "worktree": "the task's own worktree, read-only at /workspace; results go to /output",
+        "repository": "objects, refs and history read-only; its configuration without remotes",
+    },
+    build=review,
+    writes=False,
+)
+
+PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW)}
 
 
 def explain(name: str) -> dict[str, str]:

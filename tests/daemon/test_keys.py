@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from coachmand.runs.keys import Locks
+from coachmand.runs.locks import Locks
 
 
 async def _use(

@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from coachman_sandbox import profiles
+from coachman_sandbox.authority import exceeding
 from coachman_sandbox.bubblewrap import compile_policy, describe
 from coachman_sandbox.host import Host
 from coachman_sandbox.policy import AgentAccess, Bind, Cover, File, Place, PolicyError, Tmpfs
@@ -131,3 +132,18 @@ def test_the_facts_are_documented_as_they_are() -> None:
     for name in profiles.PROFILES:
         for fact, text in profiles.explain(name).items():
             assert f"| {fact} | {text} |" in page
+
+
+def test_review_writes_everywhere_but_in_the_worktree(
+    place: Place, agent: AgentAccess, host: Host
+) -> None:
+    """It is edit with a read-only worktree: nothing else differs, and it is less."""
+    edit, review = (build(place, agent, host) for build in (profiles.edit, profiles.review))
+    worktree = next(m for m in edit.mounts if m.destination == "/workspace")
+    assert isinstance(worktree, Bind)
+    read_only = evolve(worktree, writable=False)
+
+    assert set(review.mounts) ^ set(edit.mounts) == {worktree, read_only}
+    assert review.digest != edit.digest
+    assert exceeding(review, edit) is None
+    assert exceeding(edit, review) == "read-write /workspace"

@@ -17,6 +17,7 @@ from . import compiled, keys, resumption, sentinel
 from .admission import Admission
 from .families import Families
 from .heritage import Heritage
+from .locks import Locks
 from .planning import Planned, plan
 from .record import Record
 from .request import StartRequest
@@ -59,7 +60,7 @@ class Acceptance:
         self._services = house.services
         self._open_journal = open_journal
         self._begin = begin
-        self._keys = keys.Locks()
+        self._keys = Locks()
         self.leaving = False
 
     def __repr__(self) -> str:
@@ -186,7 +187,7 @@ class Acceptance:
     async def _put_on_record(self, planned: Planned) -> None:
         record, house = planned.record, self._house
         holder = house.holder(record.repository.key, record.task)
-        if holder is not None:
+        if record.writes and holder is not None:
             raise _held(record, await house.record_of(holder))
         if (record.repository.key, record.task) in house.cleaning:
             raise _in_cleanup(record)
@@ -298,7 +299,8 @@ def _held(record: Record, holder: Record) -> RpcError:
     return RpcError(
         "Conflict",
         f"cannot start: run {holder.handle} works in task {record.task}",
-        hint="wait for it, close or cancel it, or name another task with -t",
+        hint="wait for it, close or cancel it, name another task with -t, or read beside it:"
+        " --profile review",
         detail={"holder": holder.run},
         next=[["coachman", ends, holder.handle], ["coachman", "cancel", holder.handle]],
     )

@@ -1,24 +1,30 @@
 """What an agent is told about its place: a suffix to its prompt, recorded with it."""
 
 import time
+from collections.abc import Mapping
 
 from coachman_sandbox import layout
 
-BRIEFING = """
-
----
+PLACES: Mapping[str, str] = {
+    "edit": """\
 You work unattended in {workspace}, a git worktree of your own. Do not commit, branch or push: what
 you change is recorded for you. Files for whoever asked, other than changes to the project, go to
 {output}; {scratch} is for what nobody needs afterwards. You have until {deadline}.
-"""
+""",
+    "review": """\
+You work unattended in {workspace}, which you can read and not change. What you find goes into your
+answer; files for whoever asked go to {output}; {scratch} is for what nobody needs afterwards. You
+have until {deadline}.
+""",
+}
 
 
-def brief(prompt: str, deadline_ms: int) -> str:
+def brief(prompt: str, deadline_ms: int, profile: str = "edit") -> str:
     """``prompt`` with the briefing behind it."""
-    deadline = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(deadline_ms / 1000))
-    return prompt + BRIEFING.format(
+    told = PLACES[profile].format(
         workspace=layout.WORKSPACE,
         output=layout.OUTPUT,
         scratch=layout.SCRATCH,
-        deadline=deadline,
+        deadline=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(deadline_ms / 1000)),
     )
+    return f"{prompt}\n\n---\n{told}"

@@ -100,7 +100,7 @@ class House(Protocol):
     tasks: TaskStore
     cleaning: set[TaskKey]
 
-    def holder(self, repo: str, task: str) -> str | None: ...
+    def user(self, repo: str, task: str) -> str | None: ...
 
 
 class Cleanup:
@@ -202,8 +202,8 @@ class Cleanup:
 
     async def _needed(self, task: Task, chosen: Iterable[Leftover]) -> str | None:
         """Why the worktree is still somebody's, if it is."""
-        if (holder := self._house.holder(task.repo, task.name)) is not None:
-            return f"run {holder[-5:]} works in it"
+        if (user := self._house.user(task.repo, task.name)) is not None:
+            return f"run {user[-5:]} works in it"
         living = await trio.to_thread.run_sync(self._living, task)
         if living:
             return f"run {living[-5:]} may still live: nothing recorded its end"

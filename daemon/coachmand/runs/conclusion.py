@@ -117,6 +117,8 @@ async def _record_tree(run: "Run") -> Product:
     record, workers = run.fixed, run.services.workers
     repo = record.repository
     start = run.view.site.start or repo.base
+    if not record.writes:
+        return await _look_at(run, start, start)
     snapshot = await workers.snapshot(
         repo.common_dir,
         admin_dir(record, run.view.site.admin),

@@ -1,13 +1,10 @@
 """Request keys: the same key starts the same run once, however often it is sent."""
 
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import trio
 from attrs import asdict
 
 from .. import durable
@@ -20,31 +17,6 @@ Request = StartRequest | ResumeRequest
 
 # What a repetition may change without meaning another run.
 NOT_COMPARED = frozenset({"request_key", "env", "no_wait"})
-
-
-class Locks:
-    """A lock for each key that is in use."""
-
-    def __init__(self) -> None:
-        self._locks: dict[str, trio.Lock] = {}
-
-    def __repr__(self) -> str:
-        return f"<Locks of {len(self._locks)} keys>"
-
-    @asynccontextmanager
-    async def held(self, request_key: str | None) -> AsyncIterator[None]:
-        """Alone with this key; without one nobody is in the way."""
-        if request_key is None:
-            yield
-            return
-        lock = self._locks.setdefault(request_key, trio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            # Who waited for it holds it by now.
-            if not lock.locked():
-                self._locks.pop(request_key, None)
 
 
 def key_path(keys: Path, request_key: str) -> Path:

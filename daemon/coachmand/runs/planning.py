@@ -139,7 +139,7 @@ async def plan(
     policy, command = planned_policy(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:
-        prompt = brief(prompt, record.wall.epoch_ms)
+        prompt = brief(prompt, record.wall.epoch_ms, profile)
     record = evolve(record, policy_digest=policy.digest)
     return Planned(record, task, environment, prompt, policy, command, program, request.env)
 

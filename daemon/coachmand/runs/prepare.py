@@ -179,7 +179,8 @@ async def _inputs(
 
 async def _site(record: Record, services: Services, start: str | None) -> Site:
     """The run's worktree, made or found, and the commit that the run starts from."""
-    admin = await _worktree(record, services)
+    async with services.trees.held(record.worktree):
+        admin = await _worktree(record, services)
     subfolder = await trio.to_thread.run_sync(_subfolder, record)
     repo = record.repository
     if start is not None or not record.continuing:
@@ -188,7 +189,8 @@ async def _site(record: Record, services: Services, start: str | None) -> Site:
         repo.common_dir,
         admin_dir(record, admin),
         record.worktree,
-        ref=None,
+        # What a run leaves that changes nothing is the tree that it found.
+        ref=None if record.writes else f"refs/coachman/run/{record.run}",
         parents=(repo.base,),
         message=f"coachman: before run {record.run}",
     )

@@ -7,6 +7,7 @@ import cattrs
 from attrs import field, frozen
 
 from coachman.results import OnLimit, Permissions
+from coachman_sandbox.profiles import PROFILES
 
 from ..evidence.ids import handle_of
 from ..journal.order import Source
@@ -103,6 +104,11 @@ class Record:
     ancestors: tuple[str, ...] = ()
     delegate: Delegate | None = None
     lent: tuple[str, ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether its agent may change the task's worktree."""
+        return PROFILES[self.profile].writes
 
     @property
     def parent(self) -> str | None:

@@ -412,6 +412,8 @@ class Run:
         """Commits of the run's start and of its tree as it is at this moment. Raises RepoError."""
         repo = self.fixed.repository
         start = self.view.site.start or repo.base
+        if not self.fixed.writes:
+            return start, start
         snapshot = await self.services.workers.snapshot(
             repo.common_dir,
             admin_dir(self.fixed, self.view.site.admin),

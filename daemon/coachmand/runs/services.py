@@ -18,6 +18,7 @@ from ..permissions.programs import Programs
 from ..repos.pool import GitWorkers
 from .admission import Admission
 from .boundary import Boundary, Outlook
+from .locks import Locks
 from .notices import Notices
 from .scopes import Scopes
 from .sentinel import Sentinels
@@ -61,6 +62,8 @@ class Services:
     sentinels: Sentinels = field(
         default=Factory(lambda self: Sentinels(self.state), takes_self=True)
     )
+    # One makes a task's worktree at a time: runs that only read begin beside others.
+    trees: Locks = field(factory=Locks)
     exchanges: Exchanges = field(factory=Exchanges)
     programs: Programs = field(factory=Programs)
     hooks: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(HOOKS_AT_ONCE))

@@ -53,7 +53,8 @@ class Supervisor:
         self.changes = 0
         self._lot = trio.lowlevel.ParkingLot()
         self._nursery = nursery
-        self._holders: dict[tuple[str, str], str] = {}
+        # The living runs of each task, and whether they write in it.
+        self._users: dict[tuple[str, str], dict[str, bool]] = {}
         # Tasks in which no run may begin just now.
         self.cleaning: set[tuple[str, str]] = set()
         self.leases = Leases()
@@ -89,15 +90,25 @@ class Supervisor:
 
     def holder(self, repo: str, task: str) -> str | None:
         """The living run that writes in a task."""
-        return self._holders.get((repo, task))
+        users = self._users.get((repo, task), {})
+        return next((run for run, writes in users.items() if writes), None)
+
+    def user(self, repo: str, task: str) -> str | None:
+        """A living run that works in a task, the one that writes if there is one."""
+        return self.holder(repo, task) or next(iter(self._users.get((repo, task), {})), None)
 
     def hold(self, record: Record) -> None:
-        """Let ``record``'s run, which is about to live, be the one that writes in its task."""
-        self._holders[record.repository.key, record.task] = record.run
+        """Let ``record``'s run, which is about to live, work in its task."""
+        key = record.repository.key, record.task
+        self._users.setdefault(key, {})[record.run] = record.writes
 
     def release(self, record: Record) -> None:
-        """Let others write in the task."""
-        self._holders.pop((record.repository.key, record.task), None)
+        """The run works in its task no more."""
+        key = record.repository.key, record.task
+        users = self._users.get(key, {})
+        users.pop(record.run, None)
+        if not users:
+            self._users.pop(key, None)
 
     # --- starting ---
 
