@@ -20,6 +20,7 @@ MILESTONE_TYPES = frozenset(
         "check.ended",
         "deadline.expired",
         "error",
+        "feed.failed",
         "limit.reached",
         "permission.requested",
         "question.asked",

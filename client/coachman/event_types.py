@@ -337,6 +337,19 @@ class PermissionPassed(TypedDict):
     reason: str
 
 
+class FeedFailed(TypedDict):
+    """The program that the run's events are fed to does not do well.
+
+    ``after_seq`` is the last event that it read; ``then``: waits, again (it is run again) or
+    given_up.
+    """
+
+    program: str
+    reason: str
+    after_seq: NotRequired[int]
+    then: str
+
+
 class PermissionResolved(TypedDict):
     """The one answer; ``option`` null: nothing was chosen, and ``outcome`` says why."""
 
@@ -439,5 +452,6 @@ EVENT_TYPES: dict[str, type] = {
     "deadline.warned": DeadlineWarned,
     "deadline.expired": DeadlineExpired,
     "host.suspended": HostSuspended,
+    "feed.failed": FeedFailed,
     "error": Failure,
 }

@@ -101,6 +101,7 @@ class RunMethods(Noun):
         check: str | None = None,
         delegate: "Mapping[str, Any] | None" = None,
         sentinel_file: str | None = None,
+        on_event: str | None = None,
         on_limit: "results.OnLimit | None" = None,
         retries: int | None = None,
         limits: "Mapping[str, float] | None" = None,
@@ -122,8 +123,8 @@ class RunMethods(Noun):
         list of kinds), ``command`` and ``path``; the ``permission_handler`` is
         file:BASE or command:PATH. ``check`` is a shell command that decides at the
         end, ``delegate`` what it may start, ``sentinel_file`` a file that says how it
-        ended. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and ``cost_usd``;
-        ``output_limit`` is in bytes.
+        ended, ``on_event`` a program that is fed its events. ``on_limit`` is wait or
+        fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes.
         """
         # Each parameter has its name on the wire.
         params = given(**{name: value for name, value in locals().items() if name != "self"})

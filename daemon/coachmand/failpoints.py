@@ -75,6 +75,8 @@ SENTINEL_STEPS = (
     "sentinel.ready",
     "sentinel.moved",
 )
+# The same of feeding a run's events to a program.
+FEED_STEPS = ("feed.owed", "feed.given", "feed.recorded")
 # The same of a task that is cleaned up.
 CLEANUP_STEPS = (
     "cleanup.logs_deleted",
@@ -124,7 +126,16 @@ KEEPER_CALLS = (
     "keeper.disk.renamed",
 )
 NAMES = frozenset(
-    (*STEPS, *SENTINEL_STEPS, *CLEANUP_STEPS, *FAMILY_STEPS, *KEEPER_STEPS, *CALLS, *KEEPER_CALLS)
+    (
+        *STEPS,
+        *SENTINEL_STEPS,
+        *FEED_STEPS,
+        *CLEANUP_STEPS,
+        *FAMILY_STEPS,
+        *KEEPER_STEPS,
+        *CALLS,
+        *KEEPER_CALLS,
+    )
 )
 ACTIONS = ("kill", "eio", "enospc", "short", "note")
 ERRORS = {"eio": EIO, "enospc": ENOSPC, "short": ENOSPC}

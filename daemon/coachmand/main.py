@@ -259,6 +259,7 @@ async def _serve(
             nursery.start_soon(services.notices.keep)
             nursery.start_soon(services.sentinels.keep)
             await supervisor.recover()
+            nursery.start_soon(services.feeds.keep, supervisor)
             await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))
             nursery.start_soon(report.tell_status, service, supervisor)
             nursery.start_soon(upgrades.watch)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import coachman
+from coachmand.failpoints import VARIABLE
 from daemon_process import DaemonProcess
 from permission_desk import (
     WRITE,
@@ -128,6 +129,30 @@ def test_a_hook_is_run_again_by_the_next_daemon(
     ended(daemon, run)
 
     assert [e["by"]["resolver"] for e in resolved(daemon, run)] == ["hook"]
+
+
+def test_a_daemon_that_dies_with_an_answer_in_hand_asks_once_more(
+    state_dir: Path, repo: Path
+) -> None:
+    """Killed when the hook has answered and nobody knows yet, the next asks it, once."""
+    daemon = DaemonProcess(state_dir, {VARIABLE: "permission.hooked:kill"}).start()
+    try:
+        hook = program(
+            state_dir / "hook", f'echo x >>{state_dir}/asked; echo \'{{"kind": "allow"}}\''
+        )
+        run = start(daemon, repo, WRITE, permission_handler=f"command:{hook}")
+        assert daemon.process is not None
+        daemon.process.wait(60)
+        assert resolved(daemon, run) == []
+        del daemon.env[VARIABLE]
+        daemon.start()
+        result = ended(daemon, run)
+
+        assert [changed["path"] for changed in result["changed_files"]] == ["x.txt"]
+        assert [e["by"]["resolver"] for e in resolved(daemon, run)] == ["hook"]
+        assert (state_dir / "asked").read_text() == "x\nx\n"
+    finally:
+        daemon.tidy()
 
 
 def test_what_was_opened_is_what_runs(

@@ -256,6 +256,11 @@ def _passed(_progress: Progress, event: "Mapping[str, Any]") -> str:
     return f"  [not settled {resolver(event.get('by'))}: {reason}]"
 
 
+def _feed_failed(_progress: Progress, event: "Mapping[str, Any]") -> str:
+    then = {"again": ", is run again", "given_up": ", gets no more"}.get(str(event["then"]), "")
+    return f"  [{visible(event['program'])}, fed these events: {visible(event['reason'])}{then}]"
+
+
 def _turn_begins(progress: Progress, event: "Mapping[str, Any]") -> str | None:
     """The first turn is the run itself; of later ones it is told what they are about."""
     progress.prompt_of_turn = event.get("prompt")
@@ -318,6 +323,7 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "tool.call_update": Progress.tool,
     "permission.requested": Progress.asked,
     "permission.passed": _passed,
+    "feed.failed": _feed_failed,
     "permission.resolved": Progress.answered,
     "run.state": Progress.state,
     "run.closing": lambda _progress, event: f"  [closing, {resolver(event.get('by'))}]",

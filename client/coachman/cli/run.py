@@ -73,6 +73,7 @@ COMMAND = Command(
         "depth=N,children=N",
     ),
     Option("--sentinel-file", "a file that says how the run ended, once it has", "PATH"),
+    Option("--on-event", "a program that is fed the run's events, a line of JSON each", "PROGRAM"),
     Option("--base", "the commit to begin from", "REV"),
     Option("--prompt-file", "read the prompt from a file", "FILE"),
     Option("--title", "a title for lists", "TEXT"),
@@ -156,7 +157,8 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "output_limit": arguments.size("output-limit"),
         "check": arguments.text("check"),
         "delegate": granted(arguments.text("delegate")),
-        "sentinel_file": _resolved(arguments.text("sentinel-file")),
+        "sentinel_file": _resolved(arguments, "sentinel-file"),
+        "on_event": _resolved(arguments, "on-event"),
         "timeouts": timeouts(arguments, "run"),
         "labels": _labels(arguments.texts("label")),
         "title": arguments.text("title"),
@@ -166,10 +168,11 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
     }
 
 
-def _resolved(path: str | None) -> str | None:
+def _resolved(arguments: "Arguments", option: str) -> str | None:
     """A path as the caller means it, from its own directory. Raises UsageError."""
+    path = arguments.text(option)
     if path == "":
-        raise UsageError("cannot run --sentinel-file '': name a file")
+        raise UsageError(f"cannot run --{option} '': name a file")
     return None if path is None else os.path.abspath(path)
 
 

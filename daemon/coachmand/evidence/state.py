@@ -36,8 +36,8 @@ class StateDirectory:
 
     def create(self) -> None:
         """Make what must exist before anything is written."""
-        tops = (self.runs, self.live, self.keys, self.owed, self.root / "tasks", self.worktrees)
-        for path in tops:
+        tops = (self.runs, self.live, self.keys, self.owed, self.feeds, self.root / "tasks")
+        for path in (*tops, self.worktrees):
             durable.make_directory(path)
 
     @property
@@ -58,6 +58,11 @@ class StateDirectory:
     def owed(self) -> Path:
         """Markers of the runs that ended and whose sentinel is not written yet."""
         return self.root / "owed"
+
+    @property
+    def feeds(self) -> Path:
+        """How far the programs came that runs' events are fed to, of each that lacks some."""
+        return self.root / "feeds"
 
     @property
     def index(self) -> Path:

@@ -47,6 +47,7 @@ BUDGET_EXCEEDED = "budget.exceeded"
 DEADLINE_WARNED = "deadline.warned"
 DEADLINE_EXPIRED = "deadline.expired"
 HOST_SUSPENDED = "host.suspended"
+FEED_FAILED = "feed.failed"
 ERROR = "error"
 
 # Synced before anyone is told or any effect follows; the rest within a second. A crash of
@@ -109,6 +110,7 @@ EVENT_TYPES = (
         CHECK_STARTED,
         DEADLINE_WARNED,
         HOST_SUSPENDED,
+        FEED_FAILED,
         ERROR,
     }
 )
@@ -127,6 +129,7 @@ __all__ = [
     "DECISIVE",
     "ERROR",
     "EVENT_TYPES",
+    "FEED_FAILED",
     "HOST_SUSPENDED",
     "INPUT",
     "LIMIT_REACHED",

@@ -167,7 +167,11 @@ def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
     daemon, services = context.daemon, context.services
     counts = Counter(run.view.state for run in context.supervisor.runs.values())
     admission, storage = services.admission, services.storage
-    found = [*services.survivors.findings(), *context.supervisor.retention.findings]
+    found = [
+        *services.survivors.findings(),
+        *services.feeds.findings(),
+        *context.supervisor.retention.findings,
+    ]
     findings: list[Any] = [asdict(finding) for finding in found]
     bwrap = boundary.bwrap
     shown = None

@@ -55,6 +55,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "argv": COMMAND,
         "check": COMMAND,
         "sentinel_file": HOST_PATH,
+        "on_event": COMMAND,
         "rules": "a child has its parent's rules",
         "permission_handler": "it is a handler",
         "env": ENVIRONMENT,

@@ -27,7 +27,7 @@ WORDS = frozenset({"by", "warnings", "error", "message", "hint", "next", "detail
 # What agents and repositories say: left as it is, for a patch that was changed is none.
 AS_IT_IS = frozenset({"tool", "options", "patch", "patch_b64", "final_message", "text", "labels"})
 # Lines of a journal in which the daemon itself speaks.
-SPOKEN = ("run.", "attempt.", "error", "check.", "permission.", "agent.input")
+SPOKEN = ("run.", "attempt.", "error", "check.", "permission.", "feed.", "agent.input")
 # Lines of a transcript of which the same is true.
 SPOKEN_KINDS = ("state", "answer")
 _EVENT = b'"event":{"type":"'
@@ -54,6 +54,7 @@ class Hiding:
             services.environment.get("HOME", ""),
             run.environment.get("HOME", ""),
             *(handler.path for handler in run.fixed.handlers),
+            run.fixed.on_event.path if run.fixed.on_event else "",
         }
         # The longest first: one may lie in another.
         paths = sorted((path for path in named if path.count("/") > 1), key=len, reverse=True)

@@ -34,11 +34,16 @@ def is_handler(text: str) -> bool:
     return text == NONE or parsed(text, "request") is not None
 
 
+def is_program(path: str) -> bool:
+    """Whether ``path`` names a file in one way only."""
+    sound = os.path.isabs(path) and "\0" not in path and os.path.normpath(path) == path
+    return sound and bool(os.path.basename(path))
+
+
 def parsed(text: str, origin: str) -> Handler | None:
     """The handler that ``text`` names; None where it names none."""
     kind, colon, path = text.partition(":")
-    sound = os.path.isabs(path) and "\0" not in path and os.path.normpath(path) == path
-    if not colon or not sound or not os.path.basename(path):
+    if not colon or not is_program(path):
         return None
     match kind:
         case "file":

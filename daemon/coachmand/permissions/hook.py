@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
-from subprocess import PIPE
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import trio
@@ -39,7 +39,7 @@ async def ask(
     """
     try:
         program.check()
-        process = await _spawn(program, environment, arguments)
+        process = await spawn(program, environment, arguments)
     except (OSError, UntrustedError) as error:
         raise HookError(str(error)) from error
     answer, complaint = bytearray(), bytearray()
@@ -47,7 +47,7 @@ async def ask(
         with trio.fail_after(limit_s):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_write, process, document)
-                complained = await nursery.start(_listen, process.stderr, complaint)
+                complained = await nursery.start(listen, process.stderr, complaint)
                 await _read(process.stdout, answer, MAX_ANSWER_BYTES + 1, False)
                 if len(answer) <= MAX_ANSWER_BYTES:
                     await process.wait()
@@ -57,13 +57,18 @@ async def ask(
     except trio.TooSlowError:
         raise HookError(f"it took longer than {limit_s:g} s") from None
     finally:
-        await _end(process)
+        await end(process)
     if len(answer) > MAX_ANSWER_BYTES:
         raise HookError(f"it answered more than {MAX_ANSWER_BYTES >> 10} KiB")
     if process.returncode != 0:
-        said = complaint.decode("utf-8", "replace").strip()
-        raise HookError(f"it ended with status {process.returncode}{f': {said}' if said else ''}")
+        raise HookError(ended_with(process, complaint))
     return bytes(answer)
+
+
+def ended_with(process: trio.Process, complaint: bytearray) -> str:
+    """How a program ended, in words, and what it said of that."""
+    said = complaint.decode("utf-8", "replace").strip()
+    return f"it ended with status {process.returncode}{f': {said}' if said else ''}"
 
 
 def lent(environment: Mapping[str, str]) -> dict[str, str]:
@@ -76,16 +81,24 @@ def document(members: Mapping[str, Any]) -> bytes:
     return json.dumps(members, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-async def _spawn(
-    program: Program, environment: Mapping[str, str], arguments: tuple[str, ...]
+async def spawn(
+    program: Program,
+    environment: Mapping[str, str],
+    arguments: tuple[str, ...] = (),
+    *,
+    answers: bool = True,
 ) -> trio.Process:
+    """Run a program by its descriptor, in a session of its own. Raises OSError.
+
+    What one prints that ``answers`` nothing is dropped.
+    """
     return await trio.lowlevel.open_process(
         [program.path, *arguments],
         # A script's interpreter opens it again by this name, and so needs the descriptor.
         executable=f"/proc/self/fd/{program.fd}",
         pass_fds=(program.fd,),
         stdin=PIPE,
-        stdout=PIPE,
+        stdout=PIPE if answers else DEVNULL,
         stderr=PIPE,
         cwd="/",
         env=dict(environment),
@@ -100,8 +113,8 @@ async def _write(process: trio.Process, document: bytes) -> None:
             await process.stdin.send_all(document)
 
 
-async def _listen(
-    stream: trio.abc.ReceiveStream,
+async def listen(
+    stream: trio.abc.ReceiveStream | None,
     into: bytearray,
     task_status: trio.TaskStatus[trio.Event] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -123,7 +136,7 @@ async def _read(
             return
 
 
-async def _end(process: trio.Process) -> None:
+async def end(process: trio.Process) -> None:
     """Leave nothing behind of one that still runs; close our ends."""
     with trio.CancelScope(shield=True):
         if process.returncode is None:

@@ -13,7 +13,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..rpc.errors import RpcError
-from . import compiled, keys, resumption, sentinel
+from . import compiled, feeds, keys, resumption, sentinel
 from .admission import Admission
 from .families import Families
 from .heritage import Heritage
@@ -236,6 +236,8 @@ class Acceptance:
             reach("start.recorded")
             self._house.tasks.add_run(planned.task, record.run)
             reach("start.in_task")
+            if record.on_event is not None:
+                feeds.owe(state, record.run)
             return self._open_journal(record, planned.environment)
         except BaseException:
             self._take_back(record)
@@ -261,6 +263,7 @@ class Acceptance:
         # What a newer daemon found is its own to carry on.
         ownership.check()
         state = self._services.state
+        durable.remove(state.feeds / record.run)
         RunDirectory(state.run(record.run)).discard()
         durable.remove(state.live / record.run)
 

@@ -323,6 +323,13 @@ def _faulted(view: "View", event: Event) -> None:
         view.faults.append(event["message"])
 
 
+def _feed_failed(view: "View", event: Event) -> None:
+    if event["then"] == "given_up" and len(view.faults) < MAX_REMEMBERED:
+        after = f" (after event {event['after_seq']})" if "after_seq" in event else ""
+        text = f"its events are not fed to {event['program']} any more{after}: {event['reason']}"
+        view.faults.append(text)
+
+
 def _limit_reached(view: "View", event: Event) -> None:
     view.considered = event["turn"]
 
@@ -364,6 +371,7 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.BUDGET_EXCEEDED: _exceeded,
     v.DEADLINE_WARNED: _warned,
     v.ERROR: _faulted,
+    v.FEED_FAILED: _feed_failed,
     v.HOST_SUSPENDED: _slept,
     v.MESSAGE_CHUNK: _chunk,
     v.THOUGHT_CHUNK: _thought,

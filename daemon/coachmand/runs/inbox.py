@@ -126,6 +126,16 @@ class Passed:
 
 
 @frozen
+class FeedFailed:
+    """The program that its events are fed to does not do well, and what follows from that."""
+
+    program: str
+    reason: str
+    after_seq: int | None
+    then: str
+
+
+@frozen
 class CancelAsked(Asked):
     """Somebody wants the run to end now."""
 
@@ -229,6 +239,7 @@ Message = (
     | Priced
     | DiskTaken
     | Passed
+    | FeedFailed
     | CheckpointAsked
     | StorageChanged
     | StorageRefused

@@ -29,7 +29,7 @@ from .requested_agent import (
     instance_model,
     program_of,
 )
-from .requested_permissions import check_asks, deciding
+from .requested_permissions import check_asks, deciding, fed_program
 from .requested_place import (
     base_of,
     check_of,
@@ -119,6 +119,7 @@ async def plan(
         repository=evolve(repo, base=task.base),
         check=check_of(request, found, services),
         sentinel_file=await sentinel_of(request, services),
+        on_event=await fed_program(request, found, task.worktree, services),
         profile=profile,
         permissions=decides.permissions,
         rules=decides.rules if adapter.spec.asks_permission else (),

@@ -47,7 +47,8 @@ class Executable:
 class Record:
     """Everything about a run that does not change. ``environment`` maps names to their source.
 
-    ``rules`` are all that count, the first one first; ``handlers`` are asked besides people.
+    ``rules`` are all that count, the first one first; ``handlers`` are asked besides people, and
+    ``on_event`` is fed what happens.
     ``session`` is the one to take up again, of the run ``resumed_from``, with the
     ``session_counters`` that its last run left. ``ancestors`` are the runs that it belongs
     to, the one that a person started first, its parent last. ``lent`` names the values that a
@@ -90,6 +91,7 @@ class Record:
     keep: bool = False
     argv: tuple[str, ...] = ()
     sentinel_file: str | None = None
+    on_event: Handler | None = None
     title: str = ""
     labels: Mapping[str, str] = field(factory=dict)
     environment: Mapping[str, str] = field(factory=dict)

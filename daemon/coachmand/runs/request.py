@@ -8,7 +8,7 @@ from attrs.validators import optional
 
 from coachman.results import OnLimit, Permissions
 
-from ..permissions.handlers import FORM, is_handler
+from ..permissions.handlers import FORM, is_handler, is_program
 from ..permissions.rules import MAX_RULES, RuleRequest
 from ..rpc.errors import RpcError
 from ..rpc.params import must
@@ -78,6 +78,7 @@ class StartRequest:
     ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
     when it ends; a run of higher ``priority`` gets a place before those of lower.
     ``sentinel_file`` is a path at which a file says how the run ended, once it has.
+    ``on_event`` is the path of a program that is fed the run's events, a line each, on its stdin.
     ``rules`` are judged before those of the configuration, and a question that none decides is
     shown to ``permission_handler`` as well: file:BASE or command:PATH; "none" for none at all.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
@@ -125,6 +126,9 @@ class StartRequest:
     output_limit: int | None = field(default=None, validator=optional(_BYTES))
     sentinel_file: str | None = field(
         default=None, validator=optional(must("an absolute path", _is_path))
+    )
+    on_event: str | None = field(
+        default=None, validator=optional(must("an absolute path to a program", is_program))
     )
     check: str | None = field(
         default=None, validator=optional(must("a command without NUL", lambda c: "\0" not in c))

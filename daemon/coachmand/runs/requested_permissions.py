@@ -74,21 +74,32 @@ async def _handlers(
     handler = handlers.parsed(text, origin) if text else None
     if handler is None:
         return ()
-    trees = (
-        worktree,
-        found.toplevel,
-        found.common_dir,
-        str(services.state.root),
-        str(services.state.worktrees),
-    )
+    return (await _trusted(handler, "permission handler", found, worktree, services),)
+
+
+async def fed_program(
+    request: StartRequest, found: FoundRepository, worktree: str, services: Services
+) -> Handler | None:
+    """The program that the run's events are fed to. Raises RpcError."""
+    if request.on_event is None:
+        return None
+    program = Handler("command", request.on_event)
+    return await _trusted(program, "program for events", found, worktree, services)
+
+
+async def _trusted(
+    handler: Handler, what: str, found: FoundRepository, worktree: str, services: Services
+) -> Handler:
+    state, of_repository = services.state, (found.toplevel, found.common_dir)
+    trees = (worktree, *of_repository, str(state.root), str(state.worktrees))
     try:
-        return (await trio.to_thread.run_sync(_opened, handler, trees, services),)
+        return await trio.to_thread.run_sync(_opened, handler, trees, services)
     except UntrustedError as error:
         raise RpcError(
             "Denied",
-            f"cannot start: the permission handler {handler.path} {error}",
+            f"cannot start: the {what} {handler.path} {error}",
             error.hint or _TRUSTED,
-            detail={"handler": text, "origin": origin},
+            detail={"handler": handler.text, "origin": handler.origin},
         ) from error
 
 

@@ -9,6 +9,7 @@ from attrs import define, field
 from coachman_sandbox.layout import WORKSPACE
 
 from ..durable import DiskError
+from ..evidence.state import StateDirectory
 from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
@@ -25,6 +26,7 @@ from ..rpc.errors import RpcError
 from . import inbox
 from .clock import epoch_ms
 from .members import Permission
+from .record import Record
 
 if TYPE_CHECKING:
     from .run import Run
@@ -236,14 +238,14 @@ class Resolvers:
 
     @property
     def _trees(self) -> tuple[str, ...]:
-        return trees_of(self._run)
+        return trees_of(self._run.fixed, self._run.services.state)
 
 
-def trees_of(run: "Run") -> tuple[str, ...]:
+def trees_of(record: Record, state: StateDirectory) -> tuple[str, ...]:
     """The trees that agents write or are given: nothing that answers for the user lies there."""
-    state, repository = run.services.state, run.fixed.repository
+    repository = record.repository
     return (
-        run.fixed.worktree,
+        record.worktree,
         repository.toplevel,
         repository.common_dir,
         str(state.root),

@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 import trio
+from attrs import asdict
 
 from .. import durable
 from ..evidence.rundir import RunDirectory
@@ -233,6 +234,7 @@ class Run:
                 await self.turns.recorded(message)
             case (
                 inbox.Passed()
+                | inbox.FeedFailed()
                 | inbox.CheckpointAsked()
                 | inbox.Slept()
                 | inbox.Priced()
@@ -258,11 +260,15 @@ class Run:
         | inbox.Slept
         | inbox.Priced
         | inbox.DiskTaken
+        | inbox.FeedFailed
         | inbox.Passed,
     ) -> None:
         match message:
             case inbox.Passed():
                 await self.questions.passed(message)
+            case inbox.FeedFailed():
+                told = asdict(message, filter=lambda _, value: value is not None)
+                await self.record([Entry(v.FEED_FAILED, told)])
             case inbox.Slept():
                 await self.timing.notice_sleep()
             case inbox.Priced():

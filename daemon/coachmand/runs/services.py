@@ -18,6 +18,7 @@ from ..permissions.programs import Programs
 from ..repos.pool import GitWorkers
 from .admission import Admission
 from .boundary import Boundary, Outlook
+from .feeds import Feeds
 from .locks import Locks
 from .notices import Notices
 from .scopes import Scopes
@@ -69,6 +70,12 @@ class Services:
     hooks: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(HOOKS_AT_ONCE))
     notices: Notices = field(
         default=Factory(lambda s: Notices(s.config.notify, s.environment), takes_self=True)
+    )
+    feeds: Feeds = field(
+        default=Factory(
+            lambda s: Feeds(s.state, s.programs, s.environment, s.boot, s.storage.write),
+            takes_self=True,
+        )
     )
     on_change: Callable[[], None] = lambda: None
     families: "Families" = field(init=False)

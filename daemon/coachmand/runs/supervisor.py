@@ -150,6 +150,8 @@ class Supervisor:
         run = Run(record, directory, journal, view, self.services, environment, lent=planned.lent)
         self.carry(run)
         self.families.joined(run)
+        if record.on_event is not None:
+            self.services.feeds.add(record.run)
 
     # --- leaving ---
 

@@ -342,7 +342,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventHostSuspended | EventLimitReached | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventFeedFailed | EventHostSuspended | EventLimitReached | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -676,6 +676,28 @@ export type EventError = {
   "code"?: unknown;
   "data"?: unknown;
   "message": string;
+};
+
+/** The program that the run's events are fed to does not do well.
+ *
+ * `after_seq` is the last event that it read; `then`: waits, again (it is run again) or
+ * given_up. */
+export type EventFeedFailed = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "feed.failed";
+  "after_seq"?: number;
+  "program": string;
+  "reason": string;
+  "then": string;
 };
 
 /** The machine slept for so long, which counts neither as work nor as silence. */
@@ -1994,6 +2016,7 @@ export interface Methods {
       "priority"?: number;
       "output_limit"?: number | null;
       "sentinel_file"?: string | null;
+      "on_event"?: string | null;
       "check"?: string | null;
       "delegate"?: Delegate | null;
     };
