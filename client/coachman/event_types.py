@@ -361,6 +361,27 @@ class PermissionResolved(TypedDict):
     message: NotRequired[str]
 
 
+class QuestionAsked(TypedDict):
+    """A run asks its parent, or whoever watches, until ``deadline``."""
+
+    request: str
+    question: str
+    options: list[str]
+    deadline: int
+    deadline_boottime_s: float
+    deadline_boot: str
+    key: NotRequired[str]
+
+
+class QuestionAnswered(TypedDict):
+    """The one answer; null where nobody gave one: ``outcome`` is expired or withdrawn then."""
+
+    request: str
+    outcome: str
+    answer: str | None
+    by: By
+
+
 class UsageUpdated(TypedDict):
     """Tokens of this run so far; its cost where the agent tells one."""
 
@@ -446,6 +467,8 @@ EVENT_TYPES: dict[str, type] = {
     "permission.requested": PermissionRequested,
     "permission.passed": PermissionPassed,
     "permission.resolved": PermissionResolved,
+    "question.asked": QuestionAsked,
+    "question.answered": QuestionAnswered,
     "usage.updated": UsageUpdated,
     "limit.reached": LimitReached,
     "budget.exceeded": BudgetExceeded,

@@ -332,6 +332,36 @@ class RunMethods(Noun):
         answer: results.Interrupted = self._caller.call("run.interrupt", params)
         return answer
 
+    def ask(
+        self,
+        question: str,
+        options: "Sequence[str] | None" = None,
+        *,
+        timeout_s: float | None = None,
+        request_key: str | None = None,
+    ) -> "results.Asked":
+        """Ask the parent, or whoever watches: for a run, over its own socket.
+
+        It waits for the answer, ``timeout_s`` seconds at most (None: as long as the run's
+        permissions wait). The same ``request_key`` asks once, and gets the answer again.
+        """
+        params = given(
+            question=question,
+            options=options if options is None else [*options],
+            timeout_s=timeout_s,
+            request_key=request_key,
+        )
+        answer: results.Asked = self._caller.call("run.ask", params, timeout_s=None)
+        return answer
+
+    def answer(
+        self, question: str, answer: str, *, run: str | None = None, dir: str | None = None
+    ) -> "results.QuestionAnswered":
+        """Answer a run's question, named by its id, in words; the first answer wins."""
+        params = given(question=question, answer=answer, run=run, dir=dir)
+        answered: results.QuestionAnswered = self._caller.call("run.answer", params)
+        return answered
+
     def lend(self, run: str, env: "Mapping[str, str]", *, dir: str | None = None) -> "results.Lent":
         """Give a run the variables that it lacks since the daemon was restarted."""
         params = given(run=run, env=env, dir=dir)

@@ -6,10 +6,10 @@ OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always
 
 
 class Option(TypedDict):
-    """One way to answer a permission request."""
+    """One way to answer a permission request, or of kind answer a question in words."""
 
     id: str
-    kind: OptionKind
+    kind: OptionKind | Literal["answer"]
     name: str
     requires_message: NotRequired[bool]
 
@@ -18,9 +18,11 @@ class Attention(TypedDict):
     """What a run needs from a person.
 
     ``kind`` permission has a ``request`` to be answered, the ``tool`` call that it is about and
-    ``options``. storage is a full disk, stall an agent that was silent for so long that it is
-    about to be ended, which happens at ``deadline``. credentials are variables that the run's shell
-    has to lend again (``run.lend``), since the daemon was restarted before a process had them.
+    ``options``; question has a ``request``, and ``options`` where the run named any: it is asked
+    and answered in words (``run.answer``). storage is a full disk, stall an agent that was silent
+    for so long that it is about to be ended, which happens at ``deadline``. credentials are
+    variables that the run's shell has to lend again (``run.lend``), since the daemon was restarted
+    before a process had them.
     """
 
     kind: str

@@ -41,6 +41,7 @@ DaemonStatus = daemon_results.DaemonStatus
 LastEnd = daemon_results.LastEnd
 Compiled = compiled.Compiled
 RunPolicy = compiled.RunPolicy
+Asked = steered.Asked
 Cancelled = steered.Cancelled
 CancelledRun = steered.CancelledRun
 Closed = steered.Closed
@@ -49,6 +50,9 @@ LeaseClaimed = steered.LeaseClaimed
 LeaseReleased = steered.LeaseReleased
 Lent = steered.Lent
 Prompted = steered.Prompted
+Question = steered.Question
+QuestionAnswered = steered.QuestionAnswered
+Reply = steered.Reply
 Waited = steered.Waited
 WaitedRun = steered.WaitedRun
 
@@ -308,9 +312,10 @@ class Permission(TypedDict):
 
 
 class PermissionPage(TypedDict):
-    """The requests that were asked for."""
+    """What was asked for: requests of agents' own, and ``questions`` of runs in words."""
 
     permissions: list[Permission]
+    questions: list[Question]
 
 
 class Answered(TypedDict):

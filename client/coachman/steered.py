@@ -1,6 +1,6 @@
 """The shapes of what waiting for runs and steering them comes to. Members are only ever added."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from .records import Attention, Changes, Failure, WaitingPrompt
 
@@ -114,3 +114,45 @@ class Closed(TypedDict):
     """One entry for each run that was named; ``already``: there was nothing to do."""
 
     runs: list[CancelledRun]
+
+
+class Reply(TypedDict):
+    """What came of a question: ``answer`` is null where there was none."""
+
+    outcome: Literal["answered", "expired", "withdrawn"]
+    answer: str | None
+    by: dict[str, Any]
+
+
+class Question(TypedDict):
+    """What a run asks its parent, or whoever watches, and what came of it once it is settled."""
+
+    run: str
+    handle: str
+    task: str
+    agent: str
+    request: str
+    state: Literal["pending", "resolved"]
+    question: str
+    options: list[str]
+    asked_at: int
+    deadline: int
+    resolved: Reply | None
+
+
+class Asked(TypedDict):
+    """What came of a run's own question; where nobody answered, ``answer`` is null."""
+
+    run: str
+    request: str
+    outcome: Literal["answered", "expired", "withdrawn"]
+    answer: str | None
+    by: dict[str, Any]
+
+
+class QuestionAnswered(TypedDict):
+    """The question that the answer went to."""
+
+    run: str
+    handle: str
+    request: str

@@ -8,7 +8,8 @@ usage: coachman.sh VERB
   status                     the daemon and its load; needs no jq
   list                       the living runs and those of the last 12 hours
   tail X [SEQ]               the events of a run, behind SEQ, until it ends
-  answer X CHOICE [MESSAGE]  its oldest question: allow, deny, always, or an option's id
+  answer X CHOICE [MESSAGE]  its oldest question: allow, deny, always, or an option's id;
+                             what it asks in words: the answer
   prompt X TEXT              another prompt; - reads it from stdin. An ended run is resumed as another
   interrupt X [TEXT]         end the turn that runs; TEXT, or - for stdin, comes next
   close X...                 end kept runs once they have nothing more to do
@@ -227,6 +228,13 @@ settled='.permissions[-1] | select(.) | .resolved | (.by // {}) as $by
 answer() {
     call permission.list "$(params run "$1" | jq -c '. + {pending: false}')"
     asked=$(found "$open"'.request')
+    words=$(found '[.questions[]? | select(.resolved == null)][0] | select(.) | .request')
+    if [ -z "$asked" ] && [ -n "$words" ]; then
+        call run.answer "$(params run "$1" question "$words" answer "$2")"
+        shown '"\(.handle)  answered"'
+        return
+    fi
+    [ -z "$words" ] || fail 64 "answer $1: it asks $asked and $words" "coachman answer --request"
     [ -n "$asked" ] || fail 76 "answer $1: nothing waits for an answer" "$(found "$settled")"
     case $2 in
     allow | deny | always) by=kind ;;

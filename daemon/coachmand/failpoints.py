@@ -88,6 +88,8 @@ CLEANUP_STEPS = (
     "cleanup.gone",
     "cleanup.told",
 )
+# The same of what a run asks its parent.
+QUESTION_STEPS = ("question.asked", "question.answered")
 # The same of a run's end that takes along what it had started.
 FAMILY_STEPS = ("family.ending", "family.told")
 # The same of a keeper.
@@ -131,6 +133,7 @@ NAMES = frozenset(
         *SENTINEL_STEPS,
         *FEED_STEPS,
         *CLEANUP_STEPS,
+        *QUESTION_STEPS,
         *FAMILY_STEPS,
         *KEEPER_STEPS,
         *CALLS,

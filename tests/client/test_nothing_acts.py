@@ -37,6 +37,10 @@ VERBS = (
     ["permissions", "-a"],
     ["wait", "RUN", "--until", "attention"],
     ["wait", "ENDED"],
+    ["wait", "ASKS", "--until", "attention"],
+    ["show", "ASKS"],
+    ["answer", "ASKS", HOSTILE],
+    ["log", "ASKS"],
     ["usage", "--by", "label,task"],
     ["status"],
     ["answer", "RUN", "nothing"],
@@ -74,7 +78,12 @@ def runs(daemon: DaemonProcess, repo: Path) -> dict[str, str]:
     asks = f"say {HOSTILE}\nask {HOSTILE}\nrun echo {HOSTILE}"
     run = live.keep(daemon, repo, asks, labels=labels, title=title, permissions="ask", task="t1")
     at.until_asked(daemon, run)
-    return {"RUN": run[-5:], "ENDED": ended[-5:]}
+    words = f"run coachman ask '{HOSTILE}' --option '{HOSTILE}'"
+    grant = {"depth": 0, "children": 0}
+    asks = live.keep(daemon, repo, words, delegate=grant, task="t2")
+    with daemon.client() as client:
+        client.run.wait([asks], until="attention", timeout_s=60)
+    return {"RUN": run[-5:], "ENDED": ended[-5:], "ASKS": asks[-5:]}
 
 
 def on_terminal(argv: list[str], daemon: DaemonProcess, repo: Path) -> str:

@@ -20,6 +20,13 @@ QUESTION = {k: permission()[k] for k in ("request", "question", "tool", "options
 ASKED = numbered({"type": "permission.requested", **QUESTION})[0]
 
 
+IN_WORDS = {
+    **numbered({"type": "question.asked", "request": "q1", "question": "which?"})[0],
+    "options": ["the left", "the right"],
+    "deadline": 0,
+}
+
+
 class Terminal:
     """A client on a pseudo-terminal, read as a person would."""
 
@@ -75,6 +82,7 @@ class Watched:
                 "run.start": started("ask"),
                 "event.subscribe": self._subscribe,
                 "permission.answer": self._answer,
+                "run.answer": self._answer,
                 "run.cancel": self._cancel,
                 "run.result": lambda _params, _peer: result(
                     outcome="cancelled" if self.cancelled.is_set() else "succeeded"
@@ -209,3 +217,20 @@ def test_ctrl_c_may_stay_and_then_cancel(state_dir: Path, watched: Watched) -> N
     terminal.expect("k7q3x cancelled")
 
     assert terminal.leave() == 130
+
+
+def test_what_a_run_asks_in_words_is_answered_there(state_dir: Path, watched: Watched) -> None:
+    """A line is the answer, a number one that was offered; who else answers is told."""
+    terminal = Terminal(state_dir, "run", "-a", "demo", "go")
+    watched.send(IN_WORDS)
+    terminal.expect("1 the left, 2 the right")
+    terminal.expect("your answer [q1]")
+    terminal.type("2\n")
+    assert watched.answered.wait(PATIENCE_S)
+    answered = {"type": "question.answered", "outcome": "answered", "answer": "the right"}
+    watched.send({**IN_WORDS, **answered, "seq": 2, "by": {"user": "you", "pid": 7}})
+    terminal.expect("= answered, by you, pid 7: the right")
+    watched.end()
+
+    assert terminal.leave() == 0
+    assert watched.answers == [{"question": "q1", "answer": "the right", "run": IN_WORDS["run"]}]

@@ -93,7 +93,7 @@ def test_everybody_is_warned_once_before_a_limit_is_over() -> None:
 
 def test_every_deadline_has_its_states() -> None:
     """A limit that the table does not know would never be enforced."""
-    assert {*LIMITS, "permission", "credentials", "interrupt"} == set(RUNS_IN)
+    assert {*LIMITS, "permission", "question", "credentials", "interrupt"} == set(RUNS_IN)
 
 
 # --- what is counted -------------------------------------------------------------------

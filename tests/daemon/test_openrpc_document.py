@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 import sourcetree
+from agent_inside import inside, parent
 from coachman.event_types import EVENT_TYPES
 from coachmand.journal import vocabulary
 from daemon_process import DaemonProcess
@@ -62,6 +63,7 @@ class Recorder:
     """A client whose every answer is held against the document; ``seen`` are its methods."""
 
     def __init__(self, daemon: DaemonProcess) -> None:
+        self.daemon = daemon
         self.client = daemon.client()
         self.home = daemon.home
         self.seen: set[str] = set()
@@ -127,10 +129,30 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
     assert call("daemon.cleanup", runs=[run], tasks=[started["task"]])["tasks"]
     call("run.result", run=run)
     call("daemon.reindex")
+    _ask(recorder, repo)
     _lend(recorder, repo)
     call("daemon.shutdown")
 
     assert METHODS.keys() - recorder.seen == set()
+
+
+def _ask(recorder: Recorder, repo: Path) -> None:
+    """A run asks in words over its own socket, and is answered."""
+    call, daemon = recorder.call, recorder.daemon
+    run = parent(daemon, repo)
+    with inside(daemon, run) as asker:
+        asker.open().send("run.ask", {"question": "why?", "options": ["a"], "request_key": "k"}, 9)
+        call("run.wait", runs=[run], until="attention", timeout_s=180)
+        call("run.get", run=run)
+        call("permission.list")
+        call("run.answer", question="q1", answer="because")
+        call("permission.list", run=run, pending=False)
+    with inside(daemon, run) as asker:
+        params = {"question": "why?", "options": ["a"], "request_key": "k"}
+        assert faults(asker.call("run.ask", params), METHODS["run.ask"]["result"]["schema"]) == []
+        recorder.seen.add("run.ask")
+    assert [faults_of_event(event) for event in daemon.events(run) if faults_of_event(event)] == []
+    call("run.cancel", runs=[run])
 
 
 def _lend(recorder: Recorder, repo: Path) -> None:

@@ -39,6 +39,7 @@ class Run:
         self.end = SimpleNamespace(exit=None)
         self.ladder = SimpleNamespace(due_s=None)
         self.questions = SimpleNamespace(due_s={})
+        self.asking = SimpleNamespace(limits=dict)
         self.lending = SimpleNamespace(due_s=None)
         self.turns = SimpleNamespace(interrupt_due_s=None, parked_due_s=None)
         self.tell("run.state", **{"from": "queued", "to": state, "reason": None})

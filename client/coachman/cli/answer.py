@@ -2,7 +2,7 @@
 
 from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_OK
-from .choices import LEND, choose, takes
+from .choices import LEND, choose, takes, told
 from .options import Command, Option
 from .progress import answer_text
 from .run import lent
@@ -10,20 +10,23 @@ from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ..client import Client
-    from ..results import Permission
+    from ..results import Permission, PermissionPage
     from .console import Console
     from .options import Arguments
 
 COMMAND = Command(
-    "answer X CHOICE",
+    "answer X CHOICE|TEXT",
     "Answer what run, task or request X asks. CHOICE is allow, always or deny, the number of\n"
-    "an option, or its id. The first answer wins. Where X lacks what a shell lent before the\n"
-    "daemon was restarted, `lend` gives it what this one has of that. With --file\n"
-    "X is left out: BASE.req asks, and no daemon is talked to: BASE.req.response is written.",
+    "an option, or its id; TEXT is the answer to what a run asks in words. The first answer wins.\n"
+    "Where X lacks what a shell lent before the daemon was restarted, `lend` gives it what this\n"
+    "one has of that. With --file X is left out: BASE.req asks, and no daemon is talked to:\n"
+    "BASE.req.response is written.",
     Option("-m --message", "what to tell the agent with it", "TEXT"),
+    Option("--request", "which one, where X asks several things", "ID"),
     Option("--file", "answer the file handler's question in BASE.req", "BASE"),
     operands=(1, 2),
     missing="name a run (or a request) and a choice: allow, always, deny, a number or an id",
@@ -40,18 +43,45 @@ def main(console: "Console", arguments: "Arguments") -> int:
         raise UsageError(f"cannot answer: {COMMAND.missing}")
     named, typed = arguments.operands
     client = console.client(introduced=True)
-    if typed == LEND:
+    if typed == LEND and _lacks(client, named, console.directory):
         return _lend(console, client, named)
-    request = _waiting(client, named, console.directory)
-    choice: dict[str, Any] = dict(choose(request, typed))
+    asked = _waiting(client, named, arguments.text("request"), console.directory)
+    if _in_words(asked):
+        return _tell(console, client, asked, typed, arguments)
+    choice: dict[str, Any] = dict(choose(asked, typed))
     answered = client.permission.answer(
-        request["request"], run=request["run"], message=arguments.text("message"), **choice
+        asked["request"], run=asked["run"], message=arguments.text("message"), **choice
     )
     if console.json:
         console.document(answered)
     elif not console.quiet:
         kind = visible(answered.get("kind") or answered.get("option")).replace("_", " ")
-        console.line(f"{visible(request['handle'])}  {kind}")
+        console.line(f"{visible(asked['handle'])}  {kind}")
+    return EXIT_OK
+
+
+def _in_words(asked: "Mapping[str, Any]") -> bool:
+    """Whether it is a question that is answered in words."""
+    return "asked_at" in asked
+
+
+def _tell(
+    console: "Console",
+    client: "Client",
+    asked: "Mapping[str, Any]",
+    typed: str,
+    arguments: "Arguments",
+) -> int:
+    if arguments.text("message") is not None:
+        raise UsageError(
+            f"cannot answer {visible(asked['request'])} with -m: it is asked in words",
+            hint="the answer is the word behind X",
+        )
+    answered = client.run.answer(asked["request"], told(asked, typed), run=asked["run"])
+    if console.json:
+        console.document(answered)
+    elif not console.quiet:
+        console.line(f"{visible(asked['handle'])}  answered")
     return EXIT_OK
 
 
@@ -66,30 +96,51 @@ def _lend(console: "Console", client: "Client", named: str) -> int:
     return EXIT_OK
 
 
-def _waiting(client: "Client", named: str, directory: str | None) -> "Permission":
-    everywhere = client.permission.list(pending=True, dir=directory)["permissions"]
-    by_request = [request for request in everywhere if request["request"] == named]
-    if len(by_request) == 1:
-        return by_request[0]
-    requests = client.permission.list(named, pending=False, dir=directory)["permissions"]
-    waiting = [request for request in requests if not request.get("resolved")]
-    waiting = [request for request in waiting if request["state"] == "pending"] or waiting
+def _lacks(client: "Client", named: str, directory: str | None) -> bool:
+    """Whether the run lacks what a shell lends; nothing else is answered by that word then."""
+    page = client.permission.list(pending=True, dir=directory)
+    if any(each["request"] == named for each in _all(page)):
+        return False
+    attention = client.run.get(named, dir=directory).get("attention")
+    return attention is None or attention["kind"] != "question"
+
+
+def _waiting(
+    client: "Client", named: str, request: str | None, directory: str | None
+) -> "Mapping[str, Any]":
+    """The one that is meant: a request by its id, or what a run asks."""
+    everywhere = _all(client.permission.list(pending=True, dir=directory))
+    by_id = [each for each in everywhere if each["request"] == named]
+    if len(by_id) == 1 and request is None:
+        return dict(by_id[0])
+    page = client.permission.list(named, pending=False, dir=directory)
+    waiting = [each for each in _all(page) if each["state"] == "pending"]
+    if request is not None:
+        waiting = [each for each in waiting if each["request"] == request]
     if len(waiting) == 1:
-        return waiting[0]
+        return dict(waiting[0])
     if not waiting and takes(client.run.get(named, dir=directory).get("attention"), LEND):
         raise UsageError(
             f"cannot answer {visible(named)}: it asks for nothing but what a shell lends",
             hint=f"choose {LEND}",
             next=[["coachman", "answer", named, LEND]],
         )
-    raise _several(named, waiting) if waiting else _nothing(named, requests)
+    if waiting:
+        raise _several(named, waiting)
+    raise _nothing(named, page["permissions"])
 
 
-def _several(named: str, waiting: "list[Permission]") -> UsageError:
+def _all(page: "PermissionPage") -> "list[Any]":
+    """Requests and questions; a daemon of an earlier version knows of no questions."""
+    return [*page["permissions"], *(page.get("questions") or ())]
+
+
+def _several(named: str, waiting: "list[Mapping[str, Any]]") -> UsageError:
+    requests = [each["request"] for each in waiting]
     return UsageError(
         f"cannot answer {visible(named)}: {len(waiting)} requests wait",
-        hint="name one: " + ", ".join(visible(request["request"]) for request in waiting),
-        detail={"candidates": [request["request"] for request in waiting]},
+        hint=f"name one with --request: {', '.join(map(visible, requests))}",
+        detail={"candidates": requests},
         next=[["coachman", "permissions", named]],
     )
 

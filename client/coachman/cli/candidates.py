@@ -27,9 +27,11 @@ KNOWN = {
     "PROFILE": "profiles",
     "EFFORT": "efforts",
 }
+# What `answer` settles.
+ANSWERED = ("permission", "question", "credentials")
 # Verbs that act on some runs only.
 FITTING = {
-    "answer": lambda row: (row.get("attention") or {}).get("kind") in ("permission", "credentials"),
+    "answer": lambda row: (row.get("attention") or {}).get("kind") in ANSWERED,
     "cancel": lambda row: row.get("state") != "ended",
     "close": lambda row: row.get("state") != "ended",
     "interrupt": lambda row: row.get("state") != "ended",
@@ -124,7 +126,7 @@ class _Line:
         if not places or (at >= len(places) and not places[-1].endswith("…")):
             return {}
         place = places[min(at, len(places) - 1)].strip("[]…")
-        if place == "CHOICE":
+        if place == "CHOICE|TEXT":
             return CHOICES
         words = place.split("|")
         if words[0].islower():

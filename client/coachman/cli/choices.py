@@ -43,6 +43,8 @@ _WORDS = {
 }
 # The answer to a run that lacks what its caller's shell had lent.
 LEND = "lend"
+# Any words of one's own: the answer to what a run asks in words.
+TEXT = "TEXT"
 _USUAL = ({"kind": "allow_once"}, {"kind": "allow_always"}, {"kind": "reject_once"})
 
 
@@ -50,8 +52,9 @@ def takes(attention: "Mapping[str, Any] | None", word: str = "") -> bool:
     """Whether `answer` is what a run needs; with a ``word``, whether that is."""
     if not attention:
         return False
-    lends = attention.get("kind") == "credentials"
-    return word in words(attention) if word else lends or bool(attention.get("options"))
+    if word:
+        return word in words(attention)
+    return attention.get("kind") in ("credentials", "question") or bool(attention.get("options"))
 
 
 def words(request: "Mapping[str, Any]") -> list[str]:
@@ -61,6 +64,8 @@ def words(request: "Mapping[str, Any]") -> list[str]:
     """
     if request.get("kind") == "credentials":
         return [LEND]
+    if request.get("kind") == "question":
+        return [*(str(option["id"]) for option in request["options"]), TEXT]
     kinds = [str(option.get("kind")) for option in request.get("options") or _USUAL]
     found = [word for kind, word in _WORDS.items() if kind in kinds]
     if len(found) == len(kinds):
@@ -71,6 +76,14 @@ def words(request: "Mapping[str, Any]") -> list[str]:
 def words_for(request: "Mapping[str, Any]") -> str:
     """The same as the command's operand: ``allow|always|deny``."""
     return "|".join(words(request))
+
+
+def told(question: "Mapping[str, Any]", typed: str) -> str:
+    """The answer that ``typed`` is to a question in words: a number is that option's."""
+    options = question["options"]
+    if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(options):
+        return str(options[int(typed) - 1])
+    return typed
 
 
 def choose(request: "Mapping[str, Any]", typed: str) -> "Choice":

@@ -13,7 +13,7 @@ import time
 
 from ..errors import CoachmanError
 from ..wire import EXIT_CANCELLED, EXIT_STILL_RUNNING, exit_of_result
-from .ask import Questions
+from .inline_questions import Questions
 from .progress import Progress
 from .render import ending
 from .turn import Turn, report_turn
@@ -196,12 +196,17 @@ class Foreground:
         if self._console.json or self._console.quiet:
             if kind == "permission.requested" and self._asking:
                 self._console.note(f"{self._handle} needs you: coachman permissions {self._handle}")
+            if kind == "question.asked":
+                self._console.note(f"{self._handle} asks: coachman permissions {self._handle}")
             return
         self._listen(kind)
-        if kind == "permission.resolved" and self._inline:
+        is_answer = kind == "question.answered" and self._console.interactive
+        if is_answer or (kind == "permission.resolved" and self._inline):
             self._questions.resolved(event)
             return
         self._progress.show(event)
+        if kind == "question.asked" and self._console.interactive:
+            self._questions.asked(event)
         if kind == "permission.requested" and self._inline and event.get("options"):
             self._questions.asked(event)
 

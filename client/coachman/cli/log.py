@@ -23,6 +23,7 @@ _PREFIX = {
     "tool": "  > ",
     "state": "  [",
     "permission": "  ? ",
+    "question": "  ? ",
     "answer": "  = ",
     "note": "  note: ",
     "thought": "thinking: ",

@@ -3,19 +3,29 @@
 from ..wire import EXIT_OK
 from .choices import words_for
 from .options import Command, Option
-from .progress import answer_text, asked_whole, choice_names
+from .progress import (
+    answer_text,
+    asked_whole,
+    choice_names,
+    option_names,
+    question_whole,
+    reply_text,
+)
 from .render import left
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..results import Permission
+    from typing import Any
+
+    from ..results import Permission, Question
     from .console import Console
     from .options import Arguments
 
 COMMAND = Command(
     "permissions [X] [OPTIONS]",
-    "List the requests that wait for an answer, of one run or of all that live.",
+    "List what waits for an answer, of one run or of all that live: requests of agents to be\n"
+    "allowed something, and questions of runs in words.",
     Option("-a --all", "settled ones too, with who answered; those of an ended run if X names it"),
     operands=(0, 1),
 )
@@ -25,15 +35,19 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Print each request whole, with its choices."""
     run, settled = arguments.operands[0] if arguments.operands else None, arguments.has("all")
     page = console.client().permission.list(run, pending=not settled, dir=console.directory)
+    # A daemon of an earlier version knows of none.
+    questions = page.get("questions") or []
     if console.json:
         console.document(page)
         return EXIT_OK
-    for request in page["permissions"]:
+    for asked in (*page["permissions"], *questions):
         if console.quiet:
-            console.line(visible(request["request"]))
-        else:
-            _print(console, request)
-    if not page["permissions"] and not console.quiet:
+            console.line(visible(asked["request"]))
+    for request in page["permissions"] if not console.quiet else ():
+        _print(console, request)
+    for question in questions if not console.quiet else ():
+        _print_question(console, question)
+    if not page["permissions"] and not questions and not console.quiet:
         console.note(_nothing(run is not None, settled))
     return EXIT_OK
 
@@ -48,13 +62,28 @@ def _nothing(is_named: bool, settled: bool) -> str:
 
 
 def _print(console: "Console", request: "Permission") -> None:
-    handle = visible(request["handle"])
-    waits = left(request.get("deadline"))
-    resolved = request.get("resolved")
-    state = answer_text(resolved) if resolved else f"waiting{', ' + waits if waits else ''}"
-    console.line(f"{handle}  {visible(request['request'])}  {visible(request['agent'])}  {state}")
+    handle, resolved = visible(request["handle"]), request.get("resolved")
+    console.line(_head(request, answer_text(resolved) if resolved else None))
     if request.get("question"):
         console.line("  " + console.paint(asked_whole(request), "yellow"))
     if not resolved:
         console.line("  " + "   ".join(choice_names(request)))
         console.line(f"  coachman answer {handle} {words_for(request)}")
+
+
+def _print_question(console: "Console", question: "Question") -> None:
+    handle, resolved = visible(question["handle"]), question["resolved"]
+    console.line(_head(question, reply_text(resolved) if resolved else None))
+    console.line("  " + console.paint(question_whole(question), "yellow"))
+    if not resolved:
+        if options := option_names(question):
+            console.line("  " + "   ".join(options))
+        console.line(f"  coachman answer {handle} TEXT")
+
+
+def _head(asked: "Any", settled: str | None) -> str:
+    """Whose it is, and how long it waits or how it was settled."""
+    waits = left(asked.get("deadline"))
+    state = settled or f"waiting{', ' + waits if waits else ''}"
+    handle, request = visible(asked["handle"]), visible(asked["request"])
+    return f"{handle}  {request}  {visible(asked['agent'])}  {state}"

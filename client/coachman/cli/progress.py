@@ -24,6 +24,7 @@ _WORTH_A_LINE = ("queued", "waiting", "parked", "stopping")
 # The question itself, and the end that follows at once, tell these.
 _SAID_BY_OTHERS = (
     ("waiting", "permission"),
+    ("waiting", "question"),
     ("stopping", "turn_ended"),
     ("stopping", "agent_exited"),
     ("stopping", "closed"),
@@ -35,6 +36,7 @@ _WHO = {
     "policy": "by policy",
     "deadline": "at its deadline",
     "cancel": "because the run was cancelled",
+    "turn": "because the turn is over",
     "interrupt": "because the turn was interrupted",
     "agent": "withdrawn by the agent",
 }
@@ -176,6 +178,17 @@ class Progress:
         waits = f" ({remaining})" if remaining else ""
         return f"{text}\n    {choices}{waits}: coachman answer {handle} …"
 
+    def questioned(self, event: "Mapping[str, Any]") -> str:
+        """What the run asks in words, and how it is answered."""
+        text = self._paint(f"  ? {question_whole(event)}", "yellow")
+        if self._over:
+            return text
+        handle, remaining = visible(str(event.get("run"))[-5:]), left(event.get("deadline"))
+        choices = ", ".join(option_names(event))
+        waits = f"({remaining})" if remaining else ""
+        how = " ".join(word for word in (choices, waits) if word)
+        return f"{text}\n    {how}: coachman answer {handle} TEXT"
+
     def answered(self, event: "Mapping[str, Any]") -> str:
         """Who settled a request, and how."""
         request = self._unanswered.pop(str(event.get("request")), None)
@@ -216,6 +229,23 @@ def asked_whole(request: "Mapping[str, Any]") -> str:
     name = tool_name(request.get("tool"))
     text = visible(request.get("question") or "", lines=True).replace("\n", "\n      ")
     return f"{name}: {text}" if name and not text.startswith(name) else text
+
+
+def question_whole(question: "Mapping[str, Any]") -> str:
+    """What a run asks in words; line breaks are kept and indented."""
+    return visible(question.get("question") or "", lines=True).rstrip().replace("\n", "\n      ")
+
+
+def option_names(question: "Mapping[str, Any]") -> list[str]:
+    """The answers that a run offers itself, numbered as `answer` takes them."""
+    return [f"{at} {visible(name)}" for at, name in enumerate(question.get("options") or (), 1)]
+
+
+def reply_text(reply: "Mapping[str, Any]") -> str:
+    """What came of a question in words: ``answered, by you (coachman), pid 312: blue``."""
+    words = visible(reply.get("outcome") or "settled")
+    answer = visible(reply.get("answer") or "", lines=True).rstrip().replace("\n", "\n      ")
+    return f"{words}, {resolver(reply.get('by'))}" + (f": {answer}" if answer else "")
 
 
 def choice_names(request: "Mapping[str, Any]") -> list[str]:
@@ -325,6 +355,8 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "permission.passed": _passed,
     "feed.failed": _feed_failed,
     "permission.resolved": Progress.answered,
+    "question.asked": Progress.questioned,
+    "question.answered": lambda _progress, event: f"  = {reply_text(event)}",
     "run.state": Progress.state,
     "run.closing": lambda _progress, event: f"  [closing, {resolver(event.get('by'))}]",
     "turn.started": _turn_begins,

@@ -57,7 +57,15 @@ say that there is more.
 
 Answer what an agent asks for
     coachman permissions
-then coachman answer X allow|deny [-m TEXT]. What nobody answers is denied after an hour.
+then coachman answer X allow|deny [-m TEXT]. What nobody answers is denied after an hour. Over
+your own run's socket permissions are the user's; questions in words (attention `question`) are
+yours to answer: coachman answer X "TEXT", and X goes on. Start such runs with -d and wait for
+attention: a run that you stay with in the foreground cannot be answered.
+
+Ask, when you are a run yourself (COACHMAN_SOCKET is set): coachman ask "Which one?" --option A
+--option B --timeout 10m prints the answer of whoever started you, or of the user. Exit 11: nobody
+answered in time; decide yourself and say so. Your shell's limit must be the longer one, else ask
+again with the same --request-key.
 
 Steer
     coachman prompt review "Which function is the slowest?" --wait

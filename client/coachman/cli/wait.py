@@ -46,7 +46,7 @@ COMMAND = Command(
 )
 # A daemon that is restarted is back within moments.
 RETURN_S = 30.0
-_PAUSE_S = 0.1
+PAUSE_S = 0.1
 
 
 def main(console: "Console", arguments: "Arguments") -> int:
@@ -113,7 +113,7 @@ class _Waiting:
                 self._note("  [the daemon is gone; the run goes on; waiting for its return]")
             if time.monotonic() > self._back_by:
                 raise
-            time.sleep(_PAUSE_S)
+            time.sleep(PAUSE_S)
             return None
         self._back_by = None
         return waited

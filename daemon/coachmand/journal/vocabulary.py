@@ -41,6 +41,8 @@ SESSION = "agent.session"
 PERMISSION_REQUESTED = "permission.requested"
 PERMISSION_PASSED = "permission.passed"
 PERMISSION_RESOLVED = "permission.resolved"
+QUESTION_ASKED = "question.asked"
+QUESTION_ANSWERED = "question.answered"
 USAGE_UPDATED = "usage.updated"
 LIMIT_REACHED = "limit.reached"
 BUDGET_EXCEEDED = "budget.exceeded"
@@ -65,6 +67,8 @@ DECISIVE = frozenset(
         PROMPT_DROPPED,
         PERMISSION_REQUESTED,
         PERMISSION_RESOLVED,
+        QUESTION_ASKED,
+        QUESTION_ANSWERED,
         DEADLINE_EXPIRED,
         CHECK_ENDED,
         LIMIT_REACHED,
@@ -88,6 +92,8 @@ CHANGES = frozenset(
         TURN_ENDED,
         PERMISSION_REQUESTED,
         PERMISSION_RESOLVED,
+        QUESTION_ASKED,
+        QUESTION_ANSWERED,
         RUN_QUEUED,
         DEADLINE_WARNED,
     }
@@ -142,6 +148,8 @@ __all__ = [
     "PLAN",
     "PROMPT_DROPPED",
     "PROMPT_QUEUED",
+    "QUESTION_ANSWERED",
+    "QUESTION_ASKED",
     "RUN_CLOSING",
     "RUN_ENDED",
     "RUN_QUEUED",

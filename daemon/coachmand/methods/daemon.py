@@ -202,7 +202,10 @@ def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
             "floor_bytes": services.config.retention.free_space_floor,
         },
         "findings": findings,
-        "waiting": sum(len(run.view.pending) for run in context.supervisor.runs.values()),
+        "waiting": sum(
+            len(run.view.pending) + len(run.view.questions)
+            for run in context.supervisor.runs.values()
+        ),
         "boundary": {
             "ok": boundary.probe.ok,
             "bwrap": shown,

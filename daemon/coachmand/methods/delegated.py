@@ -39,6 +39,8 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "run.wait": "runs until any idle timeout_s",
         "run.prompt": "run prompt request_key",
         "run.interrupt": "run prompt keep_queue turn request_key",
+        "run.ask": "question options timeout_s request_key",
+        "run.answer": "question answer run",
         "run.close": "runs",
         "run.cancel": "runs",
         "event.subscribe": "run cursor after_seq types",
@@ -70,6 +72,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
     "run.wait": {"dir": HOST_PATH},
     "run.prompt": {"dir": HOST_PATH, "env": ENVIRONMENT},
     "run.interrupt": {"dir": HOST_PATH},
+    "run.answer": {"dir": HOST_PATH},
     "run.close": {"dir": HOST_PATH},
     "run.cancel": {"dir": HOST_PATH},
     "event.subscribe": {

@@ -12,6 +12,7 @@ from ..runs import inbox
 from ..runs.record import Record
 from ..runs.run import Run
 from ..runs.view import View
+from . import run_questions
 from .context import Context
 
 
@@ -43,7 +44,7 @@ def register(registry: Registry) -> None:
         "permission.list",
         params=ListParams,
         result=results.PermissionPage,
-        summary="Questions that wait for someone, oldest first.",
+        summary="What waits for somebody's answer, oldest first.",
         errors=("NotFound",),
     )
     async def list_(context: Context, params: ListParams) -> results.PermissionPage:
@@ -52,10 +53,15 @@ def register(registry: Registry) -> None:
         if params.run is not None:
             runs = [await context.run(params.run, params.dir)]
         found: list[results.Permission] = []
+        asked: list[results.Question] = []
         for run in runs:
             record, view = await supervisor.record_of(run), await supervisor.view_of(run)
             found += _rows(record, view, pending_only=params.pending)
-        return {"permissions": sorted(found, key=lambda row: row.get("requested_at") or 0)}
+            asked += run_questions.rows(record, view, pending_only=params.pending)
+        return {
+            "permissions": sorted(found, key=lambda row: row.get("requested_at") or 0),
+            "questions": sorted(asked, key=lambda row: row["asked_at"]),
+        }
 
     @registry.method(
         "permission.answer",

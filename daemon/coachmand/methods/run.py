@@ -22,7 +22,7 @@ from ..runs.resumption import ResumeRequest, why_not
 from ..runs.summary import summary_of
 from ..runs.transcript import transcript
 from ..runs.view import View
-from . import run_policy, run_turns
+from . import run_policy, run_questions, run_turns
 from .context import Context
 from .run_turns import REFUSALS_OF_STARTS
 
@@ -112,6 +112,7 @@ def register(registry: Registry) -> None:
     """Add this noun's methods."""
     run_turns.register(registry)
     run_policy.register(registry)
+    run_questions.register(registry)
 
     @registry.method(
         "run.start",
@@ -329,7 +330,7 @@ async def _result(context: Context, run: str) -> Any:
     if found is None or (living is not None and living.view.state != "ended"):
         state = living.view.state if living else "unknown"
         needs = attention_of(living.view) if living is not None else None
-        asks = needs is not None and needs["kind"] == "permission"
+        asks = needs is not None and needs["kind"] in ("permission", "question")
         raise RpcError(
             "Conflict",
             f"cannot give the result: run {run[-5:]} is {state}",

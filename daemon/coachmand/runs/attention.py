@@ -13,7 +13,8 @@ Attention = dict[str, Any]
 
 def attention_of(view: View) -> Attention | None:
     """What the run waits for a person to do or decide; None where it needs nobody."""
-    return _credentials(view) or _permission(view) or _storage(view) or _stall(view)
+    found = _credentials(view) or _permission(view) or _question(view)
+    return found or _storage(view) or _stall(view)
 
 
 def next_of(handle: str, attention: Attention) -> list[list[str]]:
@@ -21,6 +22,10 @@ def next_of(handle: str, attention: Attention) -> list[list[str]]:
     match attention["kind"]:
         case "permission":
             return [["coachman", "answer", handle, choice] for choice in ("allow", "deny")]
+        case "question" if attention["options"]:
+            return [["coachman", "answer", handle, option["id"]] for option in attention["options"]]
+        case "question":
+            return [["coachman", "permissions", handle]]
         case "credentials":
             return [["coachman", "answer", handle, "lend"]]
         case "storage":
@@ -51,6 +56,20 @@ def _permission(view: View) -> Attention | None:
             "options": asked.options,
             "deadline": asked.deadline,
         }
+    return None
+
+
+def _question(view: View) -> Attention | None:
+    """What its agent asks in words, its parent or whoever watches; an option is its number."""
+    if view.state not in ("active", "waiting") or view.goes_on:
+        return None
+    for asked in view.questions.values():
+        options = [
+            {"id": str(number), "kind": "answer", "name": name}
+            for number, name in enumerate(asked.options, 1)
+        ]
+        found = _about("question", asked.question, asked.deadline)
+        return {**found, "request": asked.request, "options": options}
     return None
 
 

@@ -25,6 +25,7 @@ RUNS_IN: Mapping[str, frozenset[str]] = {
     "queue": frozenset({"queued"}),
     "parked": frozenset({"parked"}),
     "permission": LIVING,
+    "question": LIVING,
     "credentials": frozenset({"waiting"}),
     "interrupt": LIVING,
 }
@@ -63,7 +64,7 @@ class Deadline:
 
 @frozen
 class Facts:
-    """What the deadlines of a run depend on. ``limits`` are by name, ``permissions`` by request.
+    """What the deadlines of a run depend on. ``limits`` are by name, others by request.
 
     Every time is a CLOCK_BOOTTIME second; ``warned`` has the names of deadlines told already.
     """
@@ -71,6 +72,7 @@ class Facts:
     state: str
     limits: Mapping[str, Limit]
     permissions: Mapping[str, Limit] = field(factory=dict)
+    questions: Mapping[str, Limit] = field(factory=dict)
     timers_due_s: Mapping[str, float] = field(factory=dict)
     ladder_due_s: float | None = None
     interrupt_due_s: float | None = None
@@ -98,6 +100,7 @@ def pending(facts: Facts) -> list[Deadline]:
 def _limited(facts: Facts) -> Iterator[Deadline]:
     given = [(which, "", limit) for which, limit in facts.limits.items()]
     given += [("permission", request, limit) for request, limit in facts.permissions.items()]
+    given += [("question", request, limit) for request, limit in facts.questions.items()]
     for which, key, limit in given:
         if not _runs(facts, which):
             continue

@@ -8,7 +8,7 @@ from ..journal import vocabulary as v
 from . import again, markers
 from .clock import Moment, Stopwatch
 from .deadlines import RUNS_IN, WORKING
-from .members import Permission, Queued, Site
+from .members import Permission, Question, Queued, Site
 
 if TYPE_CHECKING:
     from .view import View
@@ -19,6 +19,8 @@ NOW_CHARACTERS = 120
 # Of what an agent may do without an end: settled questions, tools that it never ends.
 MAX_REMEMBERED = 1024
 MAX_PASSED = 32
+# Of questions that are settled: whoever lost the connection asks again for the answer.
+MAX_REPLIES = 16
 TOOL_ENDS = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -109,7 +111,7 @@ def _attempt_started(view: "View", event: Event) -> None:
 
 
 def _attempt_ended(view: "View", event: Event) -> None:
-    view.attempt_over = True
+    view.attempt_over, view.questions = True, {}
     view.exit = event.get("exit")
 
 
@@ -254,6 +256,30 @@ def _resolve(view: "View", event: Event) -> None:
         del view.answered[next(iter(view.answered))]
 
 
+def _question_asked(view: "View", event: Event) -> None:
+    view.questions_asked += 1
+    view.questions[event["request"]] = Question(
+        event["request"],
+        event["question"],
+        event["options"],
+        event["ts"],
+        event["deadline"],
+        event["deadline_boottime_s"],
+        event["deadline_boot"],
+        event.get("key"),
+    )
+
+
+def _question_answered(view: "View", event: Event) -> None:
+    asked = view.questions.pop(event["request"], None)
+    if asked is None:
+        return
+    reply = {name: event.get(name) for name in ("outcome", "answer", "by")}
+    view.replies[event["request"]] = {**asked.public(), "key": asked.key, **reply}
+    if len(view.replies) > MAX_REPLIES:
+        del view.replies[next(iter(view.replies))]
+
+
 def _chunk(view: "View", event: Event) -> None:
     view.first_response_ms = view.first_response_ms or event["ts"]
     view.spoke = True
@@ -342,7 +368,7 @@ def _ended(view: "View", event: Event) -> None:
     view.cost = event.get("cost")
     view.changes = event.get("changes")
     view.commits, view.tree = event.get("commits"), event.get("tree")
-    view.now = None
+    view.now, view.questions = None, {}
 
 
 READERS: dict[str, Callable[["View", Event], None]] = {
@@ -366,6 +392,8 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.PERMISSION_REQUESTED: _requested,
     v.PERMISSION_PASSED: _passed,
     v.PERMISSION_RESOLVED: _resolve,
+    v.QUESTION_ASKED: _question_asked,
+    v.QUESTION_ANSWERED: _question_answered,
     v.USAGE_UPDATED: _usage,
     v.LIMIT_REACHED: _limit_reached,
     v.BUDGET_EXCEEDED: _exceeded,

@@ -171,6 +171,27 @@ class Lent(Asked):
 
 
 @frozen
+class QuestionAsked(Asked):
+    """The run asks its parent, or whoever watches; with the ``key`` of a question, for its answer.
+
+    ``timeout_s`` None is as long as its permissions wait.
+    """
+
+    question: str
+    options: tuple[str, ...]
+    timeout_s: float | None
+    key: str | None
+
+
+@frozen
+class QuestionAnswered(Asked):
+    """Somebody answers what the run asks, in words."""
+
+    request: str
+    answer: str
+
+
+@frozen
 class CheckpointAsked:
     """The daemon is about to restart: what was said so far need not be replayed by the next."""
 

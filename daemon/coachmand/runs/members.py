@@ -36,6 +36,25 @@ class Permission:
 
 
 @define
+class Question:
+    """What a run asks its parent, or whoever watches; who asks again names it by its ``key``."""
+
+    request: str
+    question: str
+    options: list[str]
+    asked_at: int
+    deadline: int
+    deadline_boottime_s: float
+    deadline_boot: str
+    key: str | None = None
+
+    def public(self) -> dict[str, Any]:
+        """What clients are shown of it."""
+        names = ("request", "question", "options", "asked_at", "deadline")
+        return {name: getattr(self, name) for name in names}
+
+
+@define
 class Site:
     """Where a run works: known once its worktree exists, and recorded with its attempt.
 

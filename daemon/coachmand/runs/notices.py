@@ -5,7 +5,7 @@ What it does has no effect on any run, and what it cannot be told any more is on
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
@@ -19,12 +19,15 @@ from .clock import epoch_ms
 from .record import Record
 from .view import View
 
+if TYPE_CHECKING:
+    from .members import Permission, Question
+
 log = structlog.get_logger("notify")
 MOST_WAITING = 100
 # What comes in so short a time is told at once.
 GATHER_S = 0.5
 LIMIT_S = 30.0
-NEEDS_A_PERSON = frozenset({"permission", "credentials"})
+NEEDS_A_PERSON = frozenset({"permission", "question", "credentials"})
 TEXT_CHARACTERS = 200
 
 Event = Mapping[str, Any]
@@ -109,7 +112,8 @@ def _kind(event: Event) -> str | None:
 
 
 def _of_run(on: str, record: Record, view: View) -> dict[str, Any]:
-    asked = next(iter(view.pending.values()), None) if on == "attention" else None
+    asks: list[Permission | Question] = [*view.pending.values(), *view.questions.values()]
+    asked = next(iter(asks), None) if on == "attention" else None
     what = {
         "attention": f"needs you: {asked.question if asked else view.reason}",
         "ended": f"{view.outcome}",

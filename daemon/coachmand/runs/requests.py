@@ -34,6 +34,10 @@ async def _carry_out(run: "Run", asked: inbox.Asked) -> None:
             await run.turns.interrupt(asked)
         case inbox.CloseAsked():
             await run.turns.close(asked)
+        case inbox.QuestionAsked():
+            await run.asking.ask(asked)
+        case inbox.QuestionAnswered():
+            await run.asking.answer(asked)
         case inbox.Lent():
             await run.lending.lend(asked)
 
@@ -53,11 +57,13 @@ def turn_away(run: "Run", message: inbox.Message) -> None:
     match message:
         case inbox.CancelAsked() | inbox.CloseAsked():
             message.reply.give({"already": True})
-        case inbox.Answered(request=request):
+        case inbox.Answered(request=request) | inbox.QuestionAnswered(request=request):
             text = f"cannot answer {request}: run {handle} is over"
             message.reply.refuse(RpcError("Conflict", text))
         case inbox.CheckpointAsked():
             message.reply.give(None)
+        case inbox.QuestionAsked():
+            message.reply.refuse(over(handle, "ask in", state))
         case inbox.PromptAsked():
             message.reply.refuse(over(handle, "prompt", state))
         case inbox.Lent():

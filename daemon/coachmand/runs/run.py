@@ -24,6 +24,7 @@ from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
 from . import adoption, inbox, ladder, late, requests, transitions
+from .asking import Asking
 from .attempt import Attempt
 from .attempts import Attempts
 from .budgets import Budget
@@ -93,6 +94,7 @@ class Run:
         self.lending = Lending(self)
         self.disk = DiskWatch(self)
         self.questions = Questions(self)
+        self.asking = Asking(self)
         self.launch: Launch | None = None
         self.attempt: Attempt | None = None
 
@@ -347,6 +349,7 @@ class Run:
             return
         if not (self.end.is_lost or self.end.failure or attempt.behind):
             await self.questions.decide()
+            await self.asking.settle()
             await self._mirror_waiting()
             await self.budget.check()
             await self.attempts.consider()
@@ -371,7 +374,7 @@ class Run:
             return self.view.reason
         if self.services.storage.is_full and self.end.exit is None:
             return "storage"
-        return "permission" if self.view.pending else None
+        return "permission" if self.view.pending else "question" if self.view.questions else None
 
     async def _hold_or_release(self, hold: bool) -> None:
         """What an agent says while the disk is full waits in its pipes."""

@@ -77,6 +77,7 @@ class Timing:
                 view.state,
                 self._limits(),
                 {name: Limit(due_s, asked_s) for name, due_s in run.questions.due_s.items()},
+                run.asking.limits(),
                 run.attempt.timers_due_s if alive and run.attempt is not None else {},
                 run.ladder.due_s,
                 run.turns.interrupt_due_s,
@@ -129,6 +130,8 @@ class Timing:
                 await run.climb()
             case "permission":
                 await run.questions.expire(deadline.key)
+            case "question":
+                await run.asking.expire(deadline.key)
             case "again":
                 await run.attempts.due()
             case "interrupt":

@@ -14,6 +14,7 @@ WHO = {
     "policy": "by policy",
     "deadline": "at its deadline",
     "cancel": "because the run was cancelled",
+    "turn": "because the turn is over",
     "interrupt": "because the turn was interrupted",
     "agent": "withdrawn by the agent",
 }
@@ -189,7 +190,17 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
         case v.NOTICE:
             return "note", str(event.get("text"))
         case _:
-            return None
+            return _in_words(event)
+
+
+def _in_words(event: dict[str, Any]) -> tuple[str, str] | None:
+    """The same of what the run asked in words, and of the answer."""
+    if event["type"] == v.QUESTION_ASKED:
+        return "question", str(event["question"])
+    if event["type"] != v.QUESTION_ANSWERED:
+        return None
+    answer = f": {event['answer']}" if event.get("answer") else ""
+    return "answer", f"{event['outcome']}, {_who(event.get('by') or {})}{answer}"
 
 
 def _turn_ended(event: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from attrs import define, field
 
 from .clock import Stopwatch
 from .folding import READERS
-from .members import Permission, Queued, Site
+from .members import Permission, Question, Queued, Site
 
 Event = Mapping[str, Any]
 
@@ -78,6 +78,9 @@ class View:
     finished: bool = False
     pending: dict[str, Permission] = field(factory=dict)
     answered: dict[str, dict[str, Any]] = field(factory=dict)
+    questions: dict[str, Question] = field(factory=dict)
+    replies: dict[str, dict[str, Any]] = field(factory=dict)
+    questions_asked: int = 0
     allowed: int = 0
     denied: int = 0
     denied_before: int = 0

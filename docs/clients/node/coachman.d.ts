@@ -49,12 +49,23 @@ export type Artifact = {
   "size": number;
 };
 
+/** What came of a run's own question; where nobody answered, `answer` is null. */
+export type Asked = {
+  "answer": string | null;
+  "by": Record<string, unknown>;
+  "outcome": "answered" | "expired" | "withdrawn";
+  "request": string;
+  "run": string;
+};
+
 /** What a run needs from a person.
  *
  * `kind` permission has a `request` to be answered, the `tool` call that it is about and
- * `options`. storage is a full disk, stall an agent that was silent for so long that it is
- * about to be ended, which happens at `deadline`. credentials are variables that the run's shell
- * has to lend again (`run.lend`), since the daemon was restarted before a process had them. */
+ * `options`; question has a `request`, and `options` where the run named any: it is asked
+ * and answered in words (`run.answer`). storage is a full disk, stall an agent that was silent
+ * for so long that it is about to be ended, which happens at `deadline`. credentials are
+ * variables that the run's shell has to lend again (`run.lend`), since the daemon was restarted
+ * before a process had them. */
 export type Attention = {
   "deadline": number | null;
   "kind": string;
@@ -342,7 +353,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventFeedFailed | EventHostSuspended | EventLimitReached | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventFeedFailed | EventHostSuspended | EventLimitReached | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventQuestionAnswered | EventQuestionAsked | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -835,6 +846,47 @@ export type EventPromptQueued = {
   "title": string;
 };
 
+/** The one answer; null where nobody gave one: `outcome` is expired or withdrawn then. */
+export type EventQuestionAnswered = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "question.answered";
+  "answer": string | null;
+  "by": By;
+  "outcome": string;
+  "request": string;
+};
+
+/** A run asks its parent, or whoever watches, until `deadline`. */
+export type EventQuestionAsked = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "question.asked";
+  "deadline": number;
+  "deadline_boot": string;
+  "deadline_boottime_s": number;
+  "key"?: string;
+  "options": Array<string>;
+  "question": string;
+  "request": string;
+};
+
 /** The run ends once it has nothing more to do. */
 export type EventRunClosing = {
   "attempt"?: number;
@@ -1264,10 +1316,10 @@ export type LogLine = {
 /** An empty result. */
 export type Nothing = Record<string, never>;
 
-/** One way to answer a permission request. */
+/** One way to answer a permission request, or of kind answer a question in words. */
 export type Option = {
   "id": string;
-  "kind": "allow_always" | "allow_once" | "reject_always" | "reject_once";
+  "kind": "allow_always" | "allow_once" | "reject_always" | "reject_once" | "answer";
   "name": string;
   "requires_message"?: boolean;
 };
@@ -1295,9 +1347,10 @@ export type Permission = {
   "tool"?: Record<string, unknown> | null;
 };
 
-/** The requests that were asked for. */
+/** What was asked for: requests of agents' own, and `questions` of runs in words. */
 export type PermissionPage = {
   "permissions": Array<Permission>;
+  "questions": Array<Question>;
 };
 
 /** A profile in eight facts. */
@@ -1356,10 +1409,39 @@ export type ProviderLimit = {
   "until": number;
 };
 
+/** What a run asks its parent, or whoever watches, and what came of it once it is settled. */
+export type Question = {
+  "agent": string;
+  "asked_at": number;
+  "deadline": number;
+  "handle": string;
+  "options": Array<string>;
+  "question": string;
+  "request": string;
+  "resolved": Reply | null;
+  "run": string;
+  "state": "pending" | "resolved";
+  "task": string;
+};
+
+/** The question that the answer went to. */
+export type QuestionAnswered = {
+  "handle": string;
+  "request": string;
+  "run": string;
+};
+
 /** How many runs the index holds now, and those that it had to leave out in part or whole. */
 export type Reindexed = {
   "runs": number;
   "unreadable": Array<UnreadableRun>;
+};
+
+/** What came of a question: `answer` is null where there was none. */
+export type Reply = {
+  "answer": string | null;
+  "by": Record<string, unknown>;
+  "outcome": "answered" | "expired" | "withdrawn";
 };
 
 /** How a request was settled and by whom; `resolved`: everybody was told. */
@@ -1824,7 +1906,7 @@ export interface Methods {
     };
     result: Answered;
   };
-  /** Questions that wait for someone, oldest first. */
+  /** What waits for somebody's answer, oldest first. */
   "permission.list": {
     params: {
       "run"?: string | null;
@@ -1850,6 +1932,26 @@ export interface Methods {
   "rpc.discover": {
     params: Record<string, never>;
     result: Record<string, unknown>;
+  };
+  /** Answer what a run asks, in words; the first answer wins. */
+  "run.answer": {
+    params: {
+      "question": string;
+      "answer": string;
+      "run"?: string | null;
+      "dir"?: string | null;
+    };
+    result: QuestionAnswered;
+  };
+  /** Ask the run's parent, or whoever watches, and wait for the answer. */
+  "run.ask": {
+    params: {
+      "question": string;
+      "options"?: Array<string>;
+      "timeout_s"?: number | null;
+      "request_key"?: string | null;
+    };
+    result: Asked;
   };
   /** End runs now; ended ones stay as they are. */
   "run.cancel": {
