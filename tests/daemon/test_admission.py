@@ -82,6 +82,21 @@ def test_a_paused_one_admits_nobody() -> None:
     assert runs.admitted == ["a"]
 
 
+def test_nobody_is_admitted_before_all_that_were_here_have_said_what_they_hold() -> None:
+    """Whoever asks first after a restart is not the one that waited longest."""
+    runs = Runs()
+    for run in ("young", "old", "active", "parked"):
+        runs.admission.expect(run)
+    runs.enter("young", since_s=2.0)
+    runs.admission.take("active")
+    runs.enter("old", since_s=1.0)
+    assert runs.admitted == []
+    runs.admission.leave("parked")
+    assert runs.admitted == []
+    runs.admission.leave("active")
+    assert runs.admitted == ["old"]
+
+
 def test_a_machine_gets_what_it_bears() -> None:
     """Never so few that one run blocks all others, nor more than anybody can look after."""
     assert FEWEST <= default_active() <= MOST

@@ -42,6 +42,8 @@ class Admission:
         self.limit = limit
         self.most_queued = most_queued
         self._paused: set[str] = set()
+        # Runs found again, of which nobody knows yet whether they hold a place or want one.
+        self._expected: set[str] = set()
         self._holders: set[str] = set()
         self._queue: list[Waiter] = []
         # The account that a run holds, and until when (ms of the epoch).
@@ -75,6 +77,10 @@ class Admission:
         (self._paused.add if paused else self._paused.discard)(why)
         self._serve()
 
+    def expect(self, run: str) -> None:
+        """Give no place to anybody before ``run`` has entered, taken its place or left."""
+        self._expected.add(run)
+
     def enter(
         self,
         run: str,
@@ -88,6 +94,7 @@ class Admission:
 
         ``since_s`` (of the epoch) is when the wait began: a daemon's restart costs nobody a place.
         """
+        self._expected.discard(run)
         if run in self._holders:
             # It was given one in advance, which is no use while its account is held.
             if not self._paused and account not in self.held():
@@ -102,10 +109,13 @@ class Admission:
 
     def take(self, run: str) -> None:
         """Hold a place without asking: the run was active before this daemon."""
+        self._expected.discard(run)
         self._holders.add(run)
+        self._serve()
 
     def leave(self, run: str) -> None:
-        """Give the place, or that in the queue, back."""
+        """Give the place, or that in the queue, back; or say that none is wanted for now."""
+        self._expected.discard(run)
         self._holders.discard(run)
         self._queue = [waiter for waiter in self._queue if waiter.run != run]
         self._serve()
@@ -131,7 +141,7 @@ class Admission:
             self._serve()
 
     def _serve(self) -> None:
-        while not self._paused and len(self._holders) < self.limit:
+        while not (self._paused or self._expected) and len(self._holders) < self.limit:
             held = self.held()
             waiter = next((each for each in self._queue if each.account not in held), None)
             if waiter is None:

@@ -62,9 +62,13 @@ class Watcher:
 
 
 async def resume(run: "Run") -> None:
-    """Bring a run back to where it was; a new one is just queued."""
+    """Bring a run back to where it was; a new one is just queued.
+
+    Of each that was found again the admission hears soon, for the others' places wait for that.
+    """
     view, admission = run.view, run.services.admission
     if view.again is not None and view.attempt_over:
+        (admission.take if view.state == "preparing" else admission.leave)(run.fixed.run)
         await _wait_again(run)
         return
     if view.state == "queued" or view.credentials is not None:
@@ -73,8 +77,7 @@ async def resume(run: "Run") -> None:
         return
     if view.goes_on:
         run.attempts.hold()
-    if view.state != "parked":
-        admission.take(run.fixed.run)
+    (admission.leave if view.state == "parked" else admission.take)(run.fixed.run)
     if view.attempt == 0 or _never_ran(run):
         await _prepare_again(run)
     elif view.attempt_over:
@@ -94,7 +97,6 @@ async def _wait_again(run: "Run") -> None:
     if not await run.lending.is_there():
         return
     if run.view.state == "preparing":
-        run.services.admission.take(run.fixed.run)
         run.preparation.start()
     else:
         run.attempts.hold()
@@ -353,6 +355,7 @@ async def find_keeper(run: "Run") -> None:
 
 async def end_broken(run: "Run", why: str) -> None:
     """Carrying the run failed for good: its agent is ended, and what it did is kept."""
+    run.services.admission.take(run.fixed.run)
     if run.view.attempt == 0:
         run.end.fail(f"{why.replace('_', ' ')}: see the daemon's log")
         return

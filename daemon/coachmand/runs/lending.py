@@ -57,7 +57,7 @@ class Lending:
             moment = {"boot": at.boot, "boottime_s": at.boottime_s, "epoch_ms": at.epoch_ms}
             until = {**moment, "names": names}
             await run.enter("waiting", CREDENTIALS, until=until)
-            run.services.admission.leave(run.fixed.run)
+        run.services.admission.leave(run.fixed.run)
         at = Moment(until["boot"], until["boottime_s"], until["epoch_ms"])
         due_s = at.due_boottime_s(run.boot)
         self.due_s = deadlines.permission_due_after_restart_s(due_s, boottime_s())

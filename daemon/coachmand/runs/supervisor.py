@@ -250,6 +250,7 @@ class Supervisor:
                 "generation": self.services.generation,
             }
             run.attempts.hold()
+            self.services.admission.expect(run.fixed.run)
             self.carry(run)
 
     def read(self, name: str, broken: str | None = None) -> Run | None:
