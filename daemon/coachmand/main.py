@@ -45,7 +45,7 @@ from .lifetime import Lifetime, refused
 from .methods import build_registry
 from .methods.context import Context, Daemon
 from .methods.delegates import Delegates
-from .ownership import Fence, Lock, LockHeldError, stand_behind
+from .ownership import Fence, FencedError, Lock, LockHeldError, stand_behind
 from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
 from .runs.admission import Admission, default_active
@@ -96,13 +96,7 @@ def run_daemon(argv: list[str]) -> int:
             if options.reindex:
                 _tell(sys.stdout.fileno(), reindex(state))
                 return EXIT_OK
-            try:
-                listener = trio.run(_serve, config, state, env, service, options)
-            except StartError:
-                raise
-            except Exception as error:
-                refused(state.root, f"an internal error ({type(error).__name__})", how="fault")
-                raise
+            listener = _run(config, state, env, service, options)
             if listener is not None:
                 _come_back(listener, lock, service)
     except StartError as error:
@@ -119,6 +113,29 @@ def run_daemon(argv: list[str]) -> int:
         _tell(sys.stdout.fileno() if asked else options.ready_fd, {"error": failure})
         return error.exit_code
     return EXIT_OK
+
+
+def _run(
+    config: Config,
+    state: StateDirectory,
+    env: dict[str, str],
+    service: Service,
+    options: argparse.Namespace,
+) -> tuple[int, bool] | None:
+    """Serve to the end; the listening socket where the daemon is to come back."""
+    listener = None
+    try:
+        try:
+            listener = trio.run(_serve, config, state, env, service, options)
+        except* FencedError:
+            # Whatever came to write first: the runs are the other's, and nothing is amiss here.
+            log.warning("left_to_another_daemon", state=str(state.root))
+    except StartError:
+        raise
+    except Exception as error:
+        refused(state.root, f"an internal error ({type(error).__name__})", how="fault")
+        raise
+    return listener
 
 
 def _allow_descriptors() -> None:

@@ -1,16 +1,21 @@
 """Two daemons on one state directory: the newest has it, the other writes nothing more."""
 
+import argparse
 import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import trio.testing
 
 import coachman
 import live_runs as live
 import recovery_state as at
-from coachmand import durable, ownership
+from coachmand import durable, main, ownership
+from coachmand.config import Config
+from coachmand.evidence.state import StateDirectory
+from coachmand.service import Service
 from daemon_process import DaemonProcess
 
 
@@ -51,7 +56,7 @@ def test_a_daemon_that_was_taken_over_from_writes_nothing_more(
             live.refused(old.run.prompt, kept, "say two"),
             live.refused(old.run.start, "say hi", dir=str(repo), agent="demo"),
         ]
-    assert daemon.process.wait(20) == 0
+    assert daemon.process.wait(20) == 0, daemon.log[-4000:]
     with client_of(successor) as client:
         client.permission.answer(request, run=asking, kind="allow")
         client.run.close([kept])
@@ -78,6 +83,32 @@ def test_a_daemon_that_is_idle_notices_that_it_was_taken_over_from(
     assert daemon.process.wait(20) == 0
     with client_of(successor) as client:
         assert client.daemon.status()["storage"]["state"] == "ok"
+
+
+def test_a_run_that_meets_the_fence_while_the_daemon_leaves_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled and fenced at once, its task fails as a whole; the daemon's end is in order."""
+
+    async def run(scope: trio.CancelScope) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ownership.FencedError("behind the fence")
+
+    async def serve(*_: object) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, nursery.cancel_scope)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    monkeypatch.setattr(main, "_serve", serve)
+    state = StateDirectory.at(str(tmp_path))
+
+    assert main._run(Config(), state, {}, Service(), argparse.Namespace()) is None
+    assert os.listdir(tmp_path) == []
 
 
 def test_behind_a_fence_that_fell_nothing_reaches_the_disk(tmp_path: Path) -> None:
