@@ -89,13 +89,14 @@ def test_installing_twice_changes_nothing(service: Service) -> None:
     assert service.pid == pid
 
 
-def test_runs_outlive_stop_and_start(service: Service, repo: Path) -> None:
+def test_runs_outlive_stop_and_start(service: Service, repo: Path, eventually: Eventually) -> None:
     """Stopping leaves keepers and agents; nothing starts the daemon again until it is wanted."""
     run = at.start(service, repo, "write x.txt text\nsay done", permissions="ask")
     request = at.until_asked(service, run)
     cgroups = [Path(f"/proc/{pid}/cgroup").read_text() for pid in at.sandbox_pids(service, run)]
     left = service.told("daemon", "stop")
-    stopped, keepers = service.states(), service.keepers()
+    eventually(lambda: service.states() == ("inactive", "inactive"))
+    keepers = service.keepers()
     unreachable = service.cli("status").returncode
     service.told("daemon", "start")
     with service.client() as client:
@@ -103,7 +104,6 @@ def test_runs_outlive_stop_and_start(service: Service, repo: Path) -> None:
 
     assert [f"/coachman-{run}.1.scope" in names for names in cgroups] == [True, True, True]
     assert left["going_on"] == [run[-5:]]
-    assert stopped == ("inactive", "inactive")
     assert len(keepers) == 1
     assert unreachable == 69
     assert at.result(service, run)["outcome"] == "succeeded"
@@ -174,19 +174,21 @@ def test_a_daemon_started_by_hand_gives_way(
     assert status["runs"]["waiting"] == 1
 
 
-def test_uninstalling_leaves_nothing_but_the_runs(service: Service, repo: Path) -> None:
+def test_uninstalling_leaves_nothing_but_the_runs(
+    service: Service, repo: Path, eventually: Eventually
+) -> None:
     """Units and daemon are gone, the run goes on, and a daemon started by hand finds it."""
     run = at.start(service, repo, "write x.txt text\nsay done", permissions="ask")
     request = at.until_asked(service, run)
     removed = service.told("daemon", "uninstall")
-    states, known = service.states(), service.manager.show(SERVICE, "LoadState")
+    eventually(lambda: service.states() == ("inactive", "inactive"))
+    known = service.manager.show(SERVICE, "LoadState")
     service.told("daemon", "start")
     with service.client() as client:
         client.permission.answer(request, run=run, kind="allow")
 
     assert removed["going_on"] == [run[-5:]]
     assert len(removed["removed"]) == 2
-    assert states == ("inactive", "inactive")
     assert known == "not-found"
     assert at.result(service, run)["outcome"] == "succeeded"
 

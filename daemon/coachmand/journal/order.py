@@ -17,6 +17,8 @@ from .lines import Line
 
 # Readers who are further behind than this read from the files.
 RECENT_BYTES = 2 * 1024 * 1024
+# What a line takes beside its data: the objects around it, of which small lines have as many.
+LINE_BYTES = 256
 
 
 @frozen
@@ -152,7 +154,7 @@ class Order:
                 self._forget(batch.last)
             elif batch.lines:
                 self._recent += batch.lines
-                self._recent_bytes += sum(len(placed.line.data) for placed in batch.lines)
+                self._recent_bytes += sum(map(_bytes, batch.lines))
             else:
                 break
             del self._batches[first]
@@ -167,10 +169,14 @@ class Order:
     def _shorten(self) -> None:
         drop = 0
         while self._recent_bytes > RECENT_BYTES:
-            self._recent_bytes -= len(self._recent[drop].line.data)
+            self._recent_bytes -= _bytes(self._recent[drop])
             drop += 1
         self._floor = self._recent[drop - 1].g
         del self._recent[:drop]
+
+
+def _bytes(placed: Placed) -> int:
+    return LINE_BYTES + len(placed.line.data)
 
 
 def _number(text: str) -> int:
