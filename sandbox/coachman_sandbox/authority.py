@@ -1,13 +1,9 @@
 """Whether one policy grants more than another: a pure comparison of what was compiled."""
 
-from collections.abc import Mapping
-
 from .policy import Bind, Caps, Mount, Policy, access, contains
 
 # What may be done at a place, by how much that is.
 _ACCESS = ("read-only", "memory", "read-write")
-# Networks that are part of another one.
-_BELOW: Mapping[str, tuple[str, ...]] = {}
 
 
 def exceeding(child: Policy, parent: Policy) -> str | None:
@@ -16,8 +12,8 @@ def exceeding(child: Policy, parent: Policy) -> str | None:
     Names of profiles say nothing: only what is in the policies counts. Where a run's own
     directories lie on the host differs from run to run; what it may do in them does not.
     """
-    if child.network not in (parent.network, *_BELOW.get(parent.network, ())):
-        return f"network {child.network}"
+    if (more_network := child.network.beyond(parent.network)) is not None:
+        return f"network {more_network}"
     if str(child.system_calls) != str(parent.system_calls):
         return f"system calls {child.system_calls}"
     if cap := _loosened(child.caps, parent.caps):

@@ -26,7 +26,7 @@ from .policy import (
 
 __all__ = ["Bwrap", "BwrapMissing", "Compiled", "compile_policy", "describe", "find_bwrap"]
 
-# All namespaces but the network's, which is still the host's.
+# All namespaces but the network's, which the policy may leave to the host.
 NAMESPACES = (
     "--unshare-user",
     "--unshare-ipc",
@@ -82,7 +82,8 @@ def isolation(policy: Policy) -> tuple[str, ...]:
     """The flags that make the walls; `probe` asks the kernel for exactly these."""
     nested = () if policy.user_namespaces else ("--disable-userns",)
     hostname = ("--hostname", policy.hostname)
-    return (*NAMESPACES, *nested, *hostname, *LIFETIME, "--cap-drop", "ALL")
+    network = () if policy.network.kind == "host" else ("--unshare-net",)
+    return (*NAMESPACES, *network, *nested, *hostname, *LIFETIME, "--cap-drop", "ALL")
 
 
 def ordered(mounts: tuple[Mount, ...]) -> list[Mount]:
@@ -158,7 +159,7 @@ def describe(policy: Policy) -> dict[str, Any]:
     return {
         "profile": policy.profile,
         "digest": policy.digest,
-        "network": policy.network,
+        "network": str(policy.network),
         "hostname": policy.hostname,
         "system_calls": {
             "filter": policy.system_calls,

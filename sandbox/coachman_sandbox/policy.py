@@ -12,6 +12,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from .network import HOST_NETWORK, Network
 from .seccomp import SystemCalls
 
 # Raised when the same policy data would grant something else.
@@ -20,7 +21,6 @@ POLICY_VERSION = 2
 # What a mount is for. "system": the host's programs and libraries; "runtime": the
 # agent's own executable; "place": this run's directories; "mask": hides, grants nothing.
 Role = Literal["system", "runtime", "place", "mask"]
-Network = Literal["host"]
 
 
 class PolicyError(ValueError):
@@ -133,7 +133,7 @@ class Policy:
     cwd: str
     env: Mapping[str, str] = field(factory=dict, repr=lambda env: f"<{len(env)} variables>")
     credentials: frozenset[str] = frozenset()
-    network: Network = "host"
+    network: Network = HOST_NETWORK
     hostname: str = "coachman"
     user_namespaces: bool = False
     system_calls: SystemCalls = "strict"
@@ -157,7 +157,7 @@ def digest_input(policy: Policy) -> bytes:
     document = {
         "version": POLICY_VERSION,
         "profile": policy.profile,
-        "network": policy.network,
+        "network": str(policy.network),
         "hostname": policy.hostname,
         "user_namespaces": policy.user_namespaces,
         "system_calls": policy.system_calls,

@@ -87,8 +87,18 @@ def test_a_keeper_loads_itself_and_little_of_the_standard_library() -> None:
 
     assert foreign([name for name in loaded if name not in own]) == ["coachmand"]
     others = [name for name in loaded if name.startswith("coachmand.") and name not in own]
-    assert others == ["coachmand.failpoints"]
+    # Of the gate where it is, no more.
+    assert others == ["coachmand.failpoints", "coachmand.gate"]
     assert len(loaded) <= KEEPER_MODULES_AT_MOST, loaded
+
+
+def test_a_gate_loads_itself_and_the_standard_library() -> None:
+    """What parses an agent's bytes is no package and nothing else of the daemon."""
+    loaded = loaded_by("coachmand.gate.main", root="daemon")
+    own = [name for name in loaded if f"{name}.".startswith("coachmand.gate.")]
+
+    assert foreign([name for name in loaded if name not in own]) == ["coachmand"]
+    assert [name for name in loaded if name.startswith("coachmand.") and name not in own] == []
 
 
 def test_processes_are_started_by_few() -> None:

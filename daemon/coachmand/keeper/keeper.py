@@ -11,9 +11,10 @@ from functools import partial
 from ..failpoints import reach
 from . import EXIT_NAME, PROTOCOL_VERSION, SOCKET_NAME, STATE_NAME, caps
 from .ending import exit_record
-from .errors import Refused
+from .errors import LaunchError, Refused
 from .files import encode, log, read_some, replace_file
 from .loop import Loop
+from .network import Network
 from .operations import perform
 from .outputs import Outputs
 from .peers import Peers
@@ -73,6 +74,11 @@ class Keeper:
         self.outputs = Outputs(
             self._loop, ours[1:], directory, launch, self._tell_storage, self._end_flood
         )
+        self.network: Network | None = None
+        if launch.gate is not None:
+            self.network = Network(
+                self._loop, directory, launch.gate, self._tell_network, self._end_cut_off
+            )
         impose = partial(caps.impose, launch)
         self.sandbox = Sandbox(
             self._loop, *spawn(launch, theirs), partial(self._record_sandbox, impose)
@@ -92,6 +98,7 @@ class Keeper:
                 # Whoever held it may never come back.
                 self.outputs.release()
             if self.exit is None and self.sandbox.empty:
+                self._leave_network()
                 self._conclude()
             self._tell_end()
             self.peers.announce_output(self.outputs.sizes)
@@ -114,6 +121,8 @@ class Keeper:
             "generation": self.generation,
             "sandbox": self.sandbox.ids,
         }
+        if self.network is not None:
+            status["network"] = self.network.log_bytes
         return status if self.exit is None else {**status, "exit": self.exit}
 
     # What is on record
@@ -124,11 +133,28 @@ class Keeper:
             self.generation = self._state["generation"] = generation
             self._update_state()
 
-    def _record_sandbox(self, impose: Callable[[int, int], dict[str, bool]]) -> None:
+    def _record_sandbox(self, impose: Callable[[int, int], dict[str, bool]]) -> bool:
+        """The sandbox is there: what must be done before its agent starts. Whether it may."""
         ids = self._state["sandbox"] = self.sandbox.ids
         self._state["caps"] = impose(ids["pid"], ids["init_pid"])
         self._update_state()
         reach("keeper.gate")
+        return self._open_network(ids["init_pid"])
+
+    def _open_network(self, init: int) -> bool:
+        try:
+            if self.network is not None:
+                self.network.open(init)
+        except (OSError, LaunchError) as error:
+            log(f"cannot open the gate: {error}")
+            self.cause = "gate"
+            return False
+        return True
+
+    def _leave_network(self) -> None:
+        """Nobody is there to be served any more."""
+        if self.network is not None:
+            self.network.end()
 
     def _update_state(self) -> None:
         try:
@@ -143,6 +169,10 @@ class Keeper:
     def _tell_storage(self) -> None:
         error, number = self.outputs.error, self.outputs.error_number
         self.peers.announce("storage", error=error, errno=number)
+
+    def _tell_network(self) -> None:
+        assert self.network is not None
+        self.peers.announce("network", size=self.network.log_bytes)
 
     # What ends the agent
 
@@ -162,6 +192,10 @@ class Keeper:
         self._stop("output_limit")
         if self.cause is None:
             self.cause = "output_limit"
+
+    def _end_cut_off(self) -> None:
+        """Its way out is gone for good: said at once, rather than by an agent that finds out."""
+        self._end_greedy("gate")
 
     def _end_greedy(self, cause: str) -> None:
         """It took more of the machine than it may: at once, for it may go on taking."""
@@ -199,7 +233,7 @@ class Keeper:
         """Make everything durable once the pipes are drained, and tell the end."""
         if not self.outputs.draining:
             self.outputs.drain()
-        if not self.outputs.drained:
+        if not self.outputs.drained or not (self.network is None or self.network.over):
             return
         self._sync_logs()
         record = exit_record(self)

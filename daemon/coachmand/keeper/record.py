@@ -8,6 +8,7 @@ import os
 
 from . import PROTOCOL_VERSION
 from .errors import LaunchError
+from .network import checked_orders
 from .system import boot_id
 
 TYPE_CHECKING = False
@@ -52,6 +53,7 @@ class Launch:
         self.memory_limit_bytes = optional_limit(record, "memory_limit_bytes")
         self.tasks_limit = optional_limit(record, "tasks_limit")
         self.oom_score_adj = optional_limit(record, "oom_score_adj")
+        self.gate = checked_orders(record.get("gate"))
         self.data = decode_data(strings(record, "data", []))
         self._check()
 

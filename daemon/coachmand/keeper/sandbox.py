@@ -22,13 +22,14 @@ KILL_RETRY_S = 1.0
 
 
 class Sandbox:
-    """The processes of one sandbox. `record` is called when `ids` has the init's number.
+    """The processes of one sandbox. `record` is called when `ids` has the init's number; where
+    it says no, the agent does not start.
 
     `wait_status` is bubblewrap's own, None while it runs; `exit_code` is what it reported.
     """
 
     def __init__(
-        self, loop: Loop, pid: int, status_pipe: int, gate: int, record: Callable[[], None]
+        self, loop: Loop, pid: int, status_pipe: int, barrier: int, record: Callable[[], bool]
     ) -> None:
         self.ids = {"pid": pid}
         self.wait_status: int | None = None
@@ -39,7 +40,7 @@ class Sandbox:
         self._init_pidfd = -1
         self._status_pipe = status_pipe
         self._unparsed = b""
-        self._gate = gate
+        self._barrier = barrier
         self._record = record
         self._doomed = False
         loop.watch(self._pidfd, select.EPOLLIN, self._ended)
@@ -140,11 +141,11 @@ class Sandbox:
         self.ids.update(init_pid=pid, init_start_ticks=ticks)
         # Only to be woken: whether it ended is asked anew each time.
         self._loop.watch(pidfd, select.EPOLLIN, lambda: self._loop.ignore(pidfd))
-        self._record()
-        if self._doomed:
+        if not self._record() or self._doomed:
             self.kill()
         else:
-            os.eventfd_write(self._gate, 1)
+            os.write(self._barrier, b"x")
+        os.close(self._barrier)
 
     def _ended(self) -> None:
         """Bubblewrap itself ended: nothing of its sandbox is to stay."""

@@ -34,26 +34,25 @@ def stdio_pipes(stdin: str) -> tuple[tuple[int, int, int], tuple[int, int, int]]
 
 
 def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Start bubblewrap on three descriptors; its pid, status pipe and gate. Raises OSError.
+    """Start bubblewrap on three descriptors; its pid, status pipe and barrier. Raises OSError.
 
     It belongs to the calling thread, the only one: its death signal follows a thread, not a
     process. In a session of its own no `kill(0)` inside reaches the keeper.
 
     The init arms its death signal last, so that a keeper killed during the set-up leaves it
-    behind. It therefore waits at a gate until its number is in keeper.json. An event counter,
-    because a pipe would open the gate when the keeper dies.
+    behind. It therefore waits at a barrier until its number is in keeper.json.
     """
     data = [memory_file(f"data{index}", content) for index, content in enumerate(launch.data)]
     arguments = memory_file("args", sandbox_arguments(launch.args, data))
     status_read, status_write = os.pipe()
-    gate = os.eventfd(0, os.EFD_CLOEXEC)
-    for fd in (arguments, *data, status_write, gate):
+    barrier = closed_barrier()
+    for fd in (arguments, *data, status_write, barrier):
         os.set_inheritable(fd, True)
     pid = os.posix_spawn(
         launch.bwrap,
         [
             # Its command line can be read inside: where it lies is nobody's business there.
-            *("bwrap", "--die-with-parent", "--block-fd", str(gate)),
+            *("bwrap", "--die-with-parent", "--block-fd", str(barrier)),
             *("--json-status-fd", str(status_write), "--args", str(arguments)),
             *("--", *launch.command),
         ],
@@ -67,7 +66,22 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
     for fd in (arguments, *data, status_write, *stdio):
         os.close(fd)
     os.set_blocking(status_read, False)
-    return pid, status_read, gate
+    os.set_inheritable(barrier, False)
+    return pid, status_read, barrier
+
+
+def closed_barrier() -> int:
+    """A pipe by one descriptor for both of its ends: who waits there is let through by a byte.
+
+    An end of its own for each would let it through when the keeper dies, and a counter refuses
+    to be read by the byte, which is how bubblewrap waits.
+    """
+    read, write = os.pipe()
+    try:
+        return os.open(f"/proc/self/fd/{read}", os.O_RDWR | os.O_CLOEXEC)
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 def attempt_mark(directory: str | os.PathLike[str]) -> str:
