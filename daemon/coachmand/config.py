@@ -48,12 +48,13 @@ class Capacity:
 
 @frozen
 class Storage:
-    """Where task worktrees go (None: below the state directory), what a run may write of its
-    agent's output, what its directories may grow by, and the room that is kept for ends on a
-    full disk, all in bytes.
+    """Where task worktrees go (None: below the state directory) and the directories of sealed
+    runs (None: /var/tmp/coachman-UID), what a run may write of its agent's output, what its
+    directories may grow by, and the room that is kept for ends on a full disk, all in bytes.
     """
 
     worktrees: str | None = _key(values.path, None)
+    sealed: str | None = _key(values.path, None)
     output_limit: int = _key(values.size, 1 << 30)
     disk_limit: int = _key(values.size, 10 << 30)
     reserve: int = _key(values.size, 16 << 20)

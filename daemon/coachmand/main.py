@@ -202,7 +202,7 @@ def _state(
     config = _configuration(env)
     logs.configure(config.log.level)
     root = os.path.realpath(paths.state_dir(env))
-    state = StateDirectory.at(root, config.storage.worktrees)
+    state = StateDirectory.at(root, config.storage.worktrees, config.storage.sealed)
     holder = f"pid {os.getpid()} on {socket.gethostname()}"
     try:
         durable.make_directory(state.root)

@@ -59,17 +59,22 @@ GIT_VARIABLES = {
 }
 
 
-def crossing(caller: Mapping[str, str]) -> dict[str, str]:
-    """The part of a caller's environment that every agent gets: locale, time zone, proxies, CA."""
+def crossing(caller: Mapping[str, str], *, named: bool = True) -> dict[str, str]:
+    """The part of a caller's environment that every agent gets: locale, time zone, proxies, CA.
+
+    Unless its run is ``named``, the time zone stays outside.
+    """
     crossed = {
         name: value
         for name, value in caller.items()
         if name in LOCALE_NAMES or name in PROXY_NAMES or name.startswith(LOCALE_PREFIX)
     }
-    named = [name for name in CA_FILE_NAMES if caller.get(name)]
-    if named:
+    if not named:
+        crossed.pop("TZ", None)
+    bundles = [name for name in CA_FILE_NAMES if caller.get(name)]
+    if bundles:
         # Node reads no system store, the others fall back to theirs.
-        crossed |= dict.fromkeys([*named, "NODE_EXTRA_CA_CERTS"], layout.CA_BUNDLE)
+        crossed |= dict.fromkeys([*bundles, "NODE_EXTRA_CA_CERTS"], layout.CA_BUNDLE)
     return crossed
 
 
@@ -82,9 +87,14 @@ def scrub(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def run_variables(run: str, task: str, deadline_ms: int | None) -> dict[str, str]:
-    """What an agent is told about its run; ``deadline_ms`` is milliseconds since the epoch."""
-    told = {"COACHMAN_RUN": run, "COACHMAN_TASK": task}
+def run_variables(
+    run: str, task: str, deadline_ms: int | None, *, named: bool = True
+) -> dict[str, str]:
+    """What an agent is told about its run; ``deadline_ms`` is milliseconds since the epoch.
+
+    Unless it is ``named``, neither which run nor which task it is.
+    """
+    told = {"COACHMAN_RUN": run, "COACHMAN_TASK": task} if named else {}
     if deadline_ms is not None:
         told["COACHMAN_DEADLINE"] = str(deadline_ms)
     return told

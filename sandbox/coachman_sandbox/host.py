@@ -46,6 +46,7 @@ MASKED_FILES = (
 CA_SOURCES = (layout.CA_BUNDLE, *layout.CA_BUNDLE_ALIASES)
 ZONEINFO = "/usr/share/zoneinfo/"
 
+LOCALHOST = f"127.0.0.1 localhost {layout.HOSTNAME}\n::1 localhost\n".encode()
 NSSWITCH = b"passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\n"
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)

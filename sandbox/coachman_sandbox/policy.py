@@ -214,7 +214,8 @@ class Place:
     """Where one run's directories are on the host; all paths absolute.
 
     ``subfolder`` is the working directory below the workspace ("" or "a/b") and
-    must exist there. ``guest`` is coachman's own code, bound at /run/coachman.
+    must exist there. ``guest`` is coachman's own code, bound at /run/coachman; ``guests`` are
+    files of it that are there by their content instead.
     ``state_dir`` is hidden wherever a bound directory contains it. ``delegate`` is
     there where the run may start others.
     """
@@ -226,9 +227,10 @@ class Place:
     scratch: str
     output: str
     inputs: str | None
-    guest: str
+    guest: str | None
     state_dir: str
     delegate: Delegate | None = None
+    guests: Mapping[str, bytes] = field(factory=dict, repr=lambda files: repr(sorted(files)))
 
 
 @frozen

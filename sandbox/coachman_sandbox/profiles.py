@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from . import layout
 from .environment import guest_environment, run_variables
-from .host import NSSWITCH, Host, group, passwd
+from .host import LOCALHOST, NSSWITCH, Host, group, passwd
 from .policy import (
     AgentAccess,
     Bind,
@@ -53,8 +53,10 @@ class Build(Protocol):
 class Profile:
     """A profile by name; ``facts`` has one sentence for each of ``FACTS``.
 
-    ``delegates``: its runs may have a socket of their own, since they are confined. ``writes``:
-    its agent changes the task's worktree, so that one such run works there at a time.
+    ``delegates``: its runs may have a socket of their own. ``writes``: its agent changes the
+    task's worktree, so that one such run works there at a time. ``repository``: it has one, and
+    with it a worktree. ``inherits``: what the user wrote for an agent (configuration, rules,
+    skills) crosses; ``named``: its agent is told which run and task it is.
     """
 
     name: str
@@ -62,6 +64,9 @@ class Profile:
     build: Build
     delegates: bool = True
     writes: bool = True
+    repository: bool = True
+    inherits: bool = True
+    named: bool = True
 
 
 def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
@@ -76,6 +81,16 @@ def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
 def review(place: Place, agent: AgentAccess, host: Host) -> Policy:
     """The same, but the agent can change nothing in the worktree. Pure, as `edit`."""
     return _isolated("review", place, agent, host, writes=False)
+
+
+def sealed(place: Place, agent: AgentAccess, host: Host) -> Policy:
+    """No repository, nothing of the user's but a credential, and nothing that tells whose it is.
+
+    Pure, as `edit`; the place's directories are to have neutral paths.
+    """
+    bare = evolve(place, workspace=None, subfolder="", git=None)
+    # Names of the user's network and their time zone tell who they are.
+    return _isolated("sealed", bare, agent, evolve(host, hosts=LOCALHOST, localtime=None))
 
 
 def _isolated(
@@ -153,7 +168,10 @@ def _place(place: Place, *, writes: bool) -> Iterator[Mount]:
         yield Directory(layout.INPUTS, role="place")
     else:
         yield Bind(place.inputs, layout.INPUTS, role="place")
-    yield Bind(place.guest, layout.GUEST, role="place")
+    if place.guest is not None:
+        yield Bind(place.guest, layout.GUEST, role="place")
+    for name, content in place.guests.items():
+        yield File(f"{layout.GUEST}/{name}", content, role="place")
 
 
 # As the launcher of an installation: an isolated interpreter, and this one package.
@@ -255,7 +273,27 @@ REVIEW = Profile(
     writes=False,
 )
 
-PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW)}
+SEALED = Profile(
+    name="sealed",
+    facts={
+        **EDIT.facts,
+        "worktree": "none: /workspace is empty and read-only; results go to /output",
+        "repository": "none, and none is needed",
+        "host_paths": "/usr and a synthesized /etc read-only, the agent's own program at its own "
+        "path; the run's own directories lie at neutral ones",
+        "instructions": "none but the prompt and the inputs",
+        "identity": "opaque: a private home with the agent's login alone; neither run nor task nor "
+        "time zone nor names of your network",
+    },
+    build=sealed,
+    delegates=False,
+    writes=False,
+    repository=False,
+    inherits=False,
+    named=False,
+)
+
+PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW, SEALED)}
 
 
 def explain(name: str) -> dict[str, str]:
@@ -270,16 +308,19 @@ def explain(name: str) -> dict[str, str]:
 def preview(name: str, agent: AgentAccess, host: Host) -> Policy:
     """The policy of a profile with placeholders for what differs by run, to be shown."""
     explain(name)
-    told = evolve(agent, env={**agent.env, **run_variables("RUN", "TASK", 0)})
+    neutral = not PROFILES[name].named
+    own = "/NEUTRAL/RUN" if neutral else "/STATE/runs/RUN"
+    told = run_variables("RUN", "TASK", 0, named=PROFILES[name].named)
+    told_agent = evolve(agent, env={**agent.env, **told})
     place = Place(
         workspace="/STATE/worktrees/REPOSITORY/TASK",
         subfolder="",
         git=GitView("/REPOSITORY/.git", "TASK"),
-        home="/STATE/agents/REPOSITORY/TASK/AGENT",
-        scratch="/STATE/runs/RUN/scratch",
-        output="/STATE/runs/RUN/artifacts",
-        inputs="/STATE/runs/RUN/inputs",
-        guest="/INSTALLATION/guest",
+        home="/NEUTRAL/TASK/AGENT" if neutral else "/STATE/agents/REPOSITORY/TASK/AGENT",
+        scratch=f"{own}/scratch",
+        output=f"{own}/output",
+        inputs=f"{own}/inputs",
+        guest=None if neutral else "/INSTALLATION/guest",
         state_dir="/STATE",
     )
-    return PROFILES[name].build(place, told, host)
+    return PROFILES[name].build(place, told_agent, host)

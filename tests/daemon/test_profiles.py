@@ -1,5 +1,6 @@
 """Runs of each profile through a real daemon: what they find, and what is left of them."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,17 +13,31 @@ import live_runs as live
 import recovery_state as at
 from daemon_process import DaemonProcess, git, make_repository
 
+CONFIG = """
+[storage]
+sealed = "{neutral}"
+[agents.own]
+adapter = "acp"
+command = ["sh"]
+files = [".own/rules"]
+credential_files = [".own/login"]
+"""
+
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
     """One daemon for the tests of this file; each has tasks of its own."""
-    root = Path(tempfile.mkdtemp(prefix="cm-", dir="/tmp"))
+    root, neutral = (Path(tempfile.mkdtemp(prefix=name, dir="/tmp")) for name in ("cm-", "n-"))
     process = DaemonProcess(root)
     make_repository(root / "repo")
+    config = root / "config.toml"
+    config.write_text(CONFIG.format(neutral=neutral))
+    process.env["COACHMAN_CONFIG"] = str(config)
     process.start()
     yield process
     process.tidy()
-    shutil.rmtree(root, ignore_errors=True)
+    for path in (root, neutral):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture
@@ -105,3 +120,108 @@ def test_a_review_is_resumed_in_its_session(daemon: DaemonProcess, repo: Path) -
     result = at.result(daemon, second)
 
     assert (result["outcome"], result["profile"]) == ("succeeded", "review")
+
+
+# --- sealed ---
+
+
+def neutral(daemon: DaemonProcess) -> Path:
+    """Where its sealed runs have their directories."""
+    found = re.search('sealed = "(.+)"', (daemon.root / "config.toml").read_text())
+    assert found is not None
+    return Path(found[1])
+
+
+def test_a_sealed_run_needs_no_repository(daemon: DaemonProcess) -> None:
+    """It finds an empty worktree that it cannot write, and hands files over in /output."""
+    script = (
+        "pwd; ls -A /workspace | wc -l; echo x > /workspace/x || echo refused;"
+        " mkdir /output/a; echo report > /output/a/report; ln -s /etc/passwd /output/link"
+    )
+    result = sh(daemon, daemon.home, script, task="alone", profile="sealed")
+    artifacts = Path(result["evidence_dir"], "artifacts")
+
+    assert result["final_message"].split() == ["/workspace", "0", "refused"]
+    assert (result["worktree"], result["base"], result["changed_files"]) == ("", "", [])
+    assert [artifact["path"] for artifact in result["artifacts"]] == ["a/report"]
+    assert result["warnings"] == ["left out of the artifacts: link"]
+    assert sorted(str(p.relative_to(artifacts)) for p in artifacts.rglob("*")) == ["a", "a/report"]
+    assert not Path(result["evidence_dir"], "output").exists()
+
+
+def test_nothing_inside_tells_whose_a_sealed_run_is(daemon: DaemonProcess, repo: Path) -> None:
+    """Neither variables nor mounts nor files name a place, a run, a task, a label or a zone."""
+    script = "env; cat /proc/self/mountinfo /etc/hosts /etc/passwd; ls -lR /home /run; date +%Z"
+    options = {"labels": {"team": "fathers"}, "env": {"TZ": "Asia/Tokyo"}, "title": "the-title"}
+    result = sh(daemon, repo, script, task="the-task", profile="sealed", **options)
+    said = result["final_message"]
+    own = map(str, (daemon.root, daemon.home, daemon.state, repo))
+
+    assert "COACHMAN_DEADLINE" in said
+    assert said.rstrip().endswith("UTC")
+    names = [*own, result["run"], "the-task", "the-title", "fathers", "Tokyo", "coachman_adapters"]
+    assert [name for name in names if name in said] == []
+
+
+def test_of_the_users_own_files_a_sealed_run_gets_the_login(daemon: DaemonProcess) -> None:
+    """An agent's rules stay outside, where edit would copy them."""
+    (daemon.home / ".own").mkdir()
+    for name in ("rules", "login"):
+        (daemon.home / ".own" / name).write_text(name)
+    run = at.start(daemon, daemon.home, "x", agent="own", task="login", profile="sealed")
+    at.until_event(daemon, run, lambda event: event["type"] == "attempt.started")
+    with daemon.client() as client:
+        client.run.cancel([run])
+    at.result(daemon, run)
+
+    assert [path.name for path in neutral(daemon).glob("*/own-*/.own/*")] == ["login"]
+
+
+def test_a_sealed_run_is_resumed_and_cleaned_up(daemon: DaemonProcess) -> None:
+    """Its session lies in its private home, which goes with all else when it is cleaned up."""
+    first = at.start(daemon, daemon.home, "say one", task="sealed-again", profile="sealed")
+    at.result(daemon, first)
+    with daemon.client() as client:
+        second = client.run.resume(first, "recall")["run"]
+        result = at.result(daemon, second)
+        others = set(neutral(daemon).iterdir())
+        client.daemon.cleanup(tasks=["sealed-again"])
+    gone = others - set(neutral(daemon).iterdir())
+
+    assert "say one" in result["final_message"]
+    assert len(gone) == 3
+    with daemon.client() as client:
+        assert live.refused(client.run.resume, second, "x").detail["reason"] == "no_home"
+        assert live.refused(client.run.diff, second).name == "Conflict"
+
+
+def test_what_needs_a_repository_is_refused_for_a_sealed_run(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """A base says which one would be meant; without a repository, sealed is one way out."""
+    start = {"dir": str(repo), "agent": "demo"}
+    with daemon.client() as client:
+        base = live.refused(client.run.start, "x", **start, profile="sealed", base="HEAD")
+        nowhere = live.refused(client.run.start, "x", **{**start, "dir": str(daemon.home)})
+        delegate = live.refused(
+            client.run.start, "x", **start, profile="sealed", delegate={"depth": 1, "children": 1}
+        )
+
+    assert "no repository" in base.message
+    assert "--profile sealed" in str(nowhere.hint)
+    assert "gets no delegate" in delegate.message
+
+
+def test_a_neutral_place_of_somebody_elses_is_refused(daemon: DaemonProcess) -> None:
+    """Where others may enter, they could say what a sealed run is given."""
+    place = neutral(daemon)
+    place.chmod(0o755)
+    try:
+        with daemon.client() as client:
+            options = {"dir": str(daemon.home), "agent": "demo", "profile": "sealed"}
+            error = live.refused(client.run.start, "x", **options)
+    finally:
+        place.chmod(0o700)
+
+    assert error.name == "BoundaryUnavailable"
+    assert "others may enter it" in error.message

@@ -40,8 +40,13 @@ class RunDirectory:
 
     @property
     def artifacts(self) -> Path:
-        """Bound into the sandbox as /output."""
+        """What its agent left in /output, once the run has ended."""
         return self.path / "artifacts"
+
+    @property
+    def output(self) -> Path:
+        """Bound into the sandbox as /output; gone when the run has ended."""
+        return self.path / "output"
 
     @property
     def inputs(self) -> Path:
@@ -84,7 +89,7 @@ class RunDirectory:
     def create(self, request: dict[str, Any], prompt: str) -> None:
         """Write the run's record whole: it appears under its name with all that it holds."""
         building = self.building
-        for part in ("attempts", "artifacts", "inputs", "scratch", "prompts"):
+        for part in ("attempts", "artifacts", "prompts"):
             durable.make_directory(building.path / part)
         durable.create(building.path / "request.json", encode_json(request))
         durable.create(building.prompt(1), encode_prompt(prompt))

@@ -10,6 +10,7 @@ from attrs import frozen
 from .. import durable
 
 REPO_DIGEST_CHARACTERS = 12
+NEUTRAL_CHARACTERS = 20
 
 
 def repo_key(common_dir: str) -> str:
@@ -23,16 +24,23 @@ def repo_key(common_dir: str) -> str:
 
 @frozen
 class StateDirectory:
-    """Paths below ``root``; ``worktrees`` may lie elsewhere (configuration)."""
+    """Paths below ``root``; ``worktrees`` may lie elsewhere (configuration).
+
+    ``sealed`` always does: its path tells nothing of the user.
+    """
 
     root: Path
     worktrees: Path
+    sealed: Path
 
     @classmethod
-    def at(cls, root: str, worktrees: str | None = None) -> "StateDirectory":
+    def at(
+        cls, root: str, worktrees: str | None = None, sealed: str | None = None
+    ) -> "StateDirectory":
         """The state directory at an absolute path; nothing is created."""
         base = Path(root)
-        return cls(base, Path(worktrees) if worktrees else base / "worktrees")
+        neutral = sealed or f"/var/tmp/coachman-{os.geteuid()}"  # noqa: S108 - it is checked
+        return cls(base, Path(worktrees) if worktrees else base / "worktrees", Path(neutral))
 
     def create(self) -> None:
         """Make what must exist before anything is written."""
@@ -77,10 +85,19 @@ class StateDirectory:
     def worktree(self, repo: str, task: str) -> Path:
         return self.worktrees / repo / task
 
-    def home(self, repo: str, task: str, agent: str, policy_digest: str) -> Path:
-        """An agent's private home, kept for the task and for one compiled policy."""
-        return self.homes(repo, task) / f"{agent}-{policy_digest[:16]}"
-
     def homes(self, repo: str, task: str) -> Path:
         """All private homes of a task."""
         return self.root / "agents" / repo / task
+
+    def sealed_run(self, run: str) -> Path:
+        """What a sealed run is given and leaves, until it has ended."""
+        return self._neutral("run", run)
+
+    def sealed_homes(self, repo: str, task: str) -> Path:
+        """All private homes of sealed runs of a task."""
+        return self._neutral("task", repo, task)
+
+    def _neutral(self, *names: str) -> Path:
+        """A name that tells nothing; of this state directory, since others have the same tasks."""
+        named = "\0".join((str(self.root), *names))
+        return self.sealed / hashlib.sha256(os.fsencode(named)).hexdigest()[:NEUTRAL_CHARACTERS]

@@ -48,6 +48,7 @@ class Hiding:
         named = {
             str(services.state.root),
             str(services.state.worktrees),
+            str(services.state.sealed),
             os.path.realpath(services.state.root),
             repository.toplevel,
             repository.common_dir,

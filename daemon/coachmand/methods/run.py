@@ -353,7 +353,12 @@ async def _diff(context: Context, params: DiffParams) -> results.Diff:
     if (params.run is None) == (params.task is None):
         raise RpcError("InvalidParams", "cannot diff: name either a run or a task")
     run = await context.run(params.run or params.task or "", params.dir)
-    common = (await context.supervisor.record_of(run)).repository.common_dir
+    repository = (await context.supervisor.record_of(run)).repository
+    if not repository.is_there:
+        text = f"cannot diff: run {run[-5:]} is sealed, and has no worktree"
+        again = [["coachman", "result", run[-5:]]]
+        raise RpcError("Conflict", text, "what it left is in its result", next=again)
+    common = repository.common_dir
     try:
         old, new = await diffs.compared(context.supervisor, run, whole_task=params.task is not None)
         files = await workers.diff_names(common, old, new)

@@ -1,18 +1,26 @@
-"""Digest the regular files below a directory that an agent wrote."""
+"""Digest the regular files below a directory that an agent wrote, and take them from it."""
 
+import contextlib
+import errno
 import hashlib
 import os
+import stat
+from collections.abc import Iterator
 from typing import Any
 
 from attrs import asdict
 
-from coachmand.repos import beneath
+from coachmand.repos import beneath, deletion
 from coachmand.repos.errors import TOO_LARGE, RepoError
 from coachmand.repos.records import Artifact
 
 MAX_FILES = 100_000
+MAX_LEFT_OUT = 1000
 # Sparse files cost an agent nothing: beyond this, a file is listed but not read.
 MAX_HASHED_BYTES = 4 * 1024**3
+_OWN_FILE = stat.S_IRUSR | stat.S_IWUSR
+# Where a file is while it is copied.
+_PARTIAL = b".coachman-partial-%s"
 
 
 def hash_tree(directory: str) -> list[dict[str, Any]]:
@@ -36,6 +44,106 @@ def hash_tree(directory: str) -> list[dict[str, Any]]:
     finally:
         os.close(root)
     return [asdict(each) for each in sorted(found, key=lambda each: each.path)]
+
+
+def archive(source: str, target: str) -> dict[str, Any]:
+    """Move each regular file below ``source``, which nobody writes any more, to ``target``.
+
+    Links, pipes, sockets and what cannot be opened stay where they are: their paths are
+    ``left_out``, the first `MAX_LEFT_OUT`. ``artifacts`` are all that ``target`` holds then. A
+    second call goes on where the first was interrupted.
+    """
+    left_out: list[str] = []
+    # None at all where it was taken away before.
+    with contextlib.suppress(FileNotFoundError):
+        _move_all(source, target, left_out)
+    return {"artifacts": hash_tree(target), "left_out": left_out[:MAX_LEFT_OUT]}
+
+
+def _move_all(source: str, target: str, left_out: list[str]) -> None:
+    root = beneath.open_root(beneath.raw(source))
+    try:
+        into = beneath.open_root(beneath.raw(target))
+        try:
+            for folder, name, path in _entries(root, left_out):
+                if not _moved(folder, name, into, path):
+                    left_out.append(beneath.text(path))
+        finally:
+            os.close(into)
+    finally:
+        os.close(root)
+
+
+def _entries(root: int, left_out: list[str]) -> Iterator[tuple[int, bytes, bytes]]:
+    """What is no directory: the directory that it lies in, its name there, its path."""
+    pending = [b""]
+    while pending:
+        path = pending.pop()
+        try:
+            folder = beneath.open_folder(root, path)
+        except OSError:
+            left_out.append(beneath.text(path))
+            continue
+        try:
+            for name in beneath.names_in(folder):
+                below = path + b"/" + name if path else name
+                if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    deletion.make_accessible(name, folder)
+                    pending.append(below)
+                else:
+                    yield folder, name, below
+        finally:
+            os.close(folder)
+
+
+def _moved(folder: int, name: bytes, into: int, path: bytes) -> bool:
+    """Whether a regular file is in its new place, readable by its owner alone."""
+    try:
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return False
+        deletion.make_accessible(name, folder, os.O_PATH | os.O_NOFOLLOW, _OWN_FILE)
+        descriptor = beneath.open_file(folder, name)
+    except OSError:
+        return False
+    if descriptor is None:
+        return False
+    try:
+        mode = os.fstat(descriptor).st_mode
+        os.fchmod(descriptor, _OWN_FILE | mode & stat.S_IXUSR)
+        _make_parents(into, path)
+        try:
+            os.rename(name, path, src_dir_fd=folder, dst_dir_fd=into)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _copy(descriptor, into, path)
+            os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _make_parents(into: int, path: bytes) -> None:
+    steps = path.split(b"/")[:-1]
+    for count in range(1, len(steps) + 1):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(b"/".join(steps[:count]), 0o700, dir_fd=into)
+
+
+def _copy(descriptor: int, into: int, path: bytes) -> None:
+    """Whole or not at all: an interrupted copy is made anew."""
+    partial = _PARTIAL % hashlib.sha256(path).hexdigest()[:16].encode()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    copied = os.open(partial, flags, _OWN_FILE, dir_fd=into)
+    try:
+        while chunk := os.read(descriptor, beneath.CHUNK_BYTES):
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[os.write(copied, rest) :]
+        os.fchmod(copied, stat.S_IMODE(os.fstat(descriptor).st_mode))
+    finally:
+        os.close(copied)
+    os.rename(partial, path, src_dir_fd=into, dst_dir_fd=into)
 
 
 def digest(descriptor: int, size: int) -> str:

@@ -23,7 +23,7 @@ def delete_tree(directory: str) -> None:
     target = beneath.raw(directory)
     if not _is_folder(target):
         return
-    _make_accessible(target, None)
+    make_accessible(target, None)
     root = beneath.open_root(target)
     try:
         _empty(root)
@@ -53,12 +53,12 @@ def _is_folder(path: bytes) -> bool:
 def _delete_at_top(root: int, name: bytes, numbers: "count[int]") -> None:
     if _removed(root, name):
         return
-    _make_accessible(name, root)
+    make_accessible(name, root)
     folder = beneath.open_folder(root, name)
     try:
         for inner in beneath.names_in(folder):
             if not _removed(folder, inner):
-                _make_accessible(inner, folder)
+                make_accessible(inner, folder)
                 _move_to_top(folder, inner, root, numbers)
     finally:
         os.close(folder)
@@ -97,11 +97,16 @@ def _move_to_top(folder: int, name: bytes, root: int, numbers: "count[int]") -> 
             return
 
 
-def _make_accessible(name: bytes, folder: int | None) -> None:
-    """Give the owner all rights to a directory; a link is not followed."""
-    descriptor = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+def make_accessible(
+    name: bytes,
+    folder: int | None,
+    flags: int = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW,
+    mode: int = _OWNER_ALL,
+) -> None:
+    """Give the owner ``mode``, all rights to a directory; a link is not followed."""
+    descriptor = os.open(name, flags, dir_fd=folder)
     try:
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) & _OWNER_ALL != _OWNER_ALL:
-            os.chmod(f"/proc/self/fd/{descriptor}", _OWNER_ALL)
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) & mode != mode:
+            os.chmod(f"/proc/self/fd/{descriptor}", mode)
     finally:
         os.close(descriptor)

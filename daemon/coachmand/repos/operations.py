@@ -94,6 +94,12 @@ def _storing(params: Params) -> list[Grant]:
     return [*_repository(params), *((path, landlock.WRITE) for path in written)]
 
 
+def _moved(params: Params) -> list[Grant]:
+    # The same to both: what is moved may not come to where more is granted.
+    paths = [path for path in (params["source"], params["target"]) if os.path.isdir(path)]
+    return [(path, landlock.WRITE) for path in paths]
+
+
 def _read_directory(params: Params) -> list[Grant]:
     return [(params["directory"], landlock.READ)]
 
@@ -133,5 +139,6 @@ OPERATIONS: Mapping[str, Operation] = {
     "changes": Operation(patches.changes, _repository),
     "hash_instructions": Operation(instructions.hash_instructions, _read_directory),
     "hash_tree": Operation(artifacts.hash_tree, _read_directory, _LONG_S),
+    "archive": Operation(artifacts.archive, _moved, _LONG_S),
     "delete_tree": Operation(deletion.delete_tree, _deleted_directory, _LONG_S),
 }

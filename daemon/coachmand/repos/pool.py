@@ -12,6 +12,7 @@ from coachmand.repos.beneath import text
 from coachmand.repos.discovery import Found, discover
 from coachmand.repos.process import WorkerProcess
 from coachmand.repos.records import (
+    Archived,
     Artifact,
     FileChange,
     Repository,
@@ -224,6 +225,12 @@ class GitWorkers:
         """Each regular file below a directory. ``key`` names the worker to use."""
         result = await self._call(key, "hash_tree", directory=directory)
         return tuple(Artifact(**each) for each in result)
+
+    async def archive(self, source: str, target: str) -> Archived:
+        """Move the regular files below ``source``, which may be gone, into ``target``."""
+        result = await self._call(_NO_REPOSITORY, "archive", source=source, target=target)
+        artifacts = tuple(Artifact(**each) for each in result["artifacts"])
+        return Archived(artifacts, tuple(result["left_out"]))
 
     async def hash_instructions(
         self, directory: str, subfolder: str, *, key: str = _NO_REPOSITORY

@@ -42,6 +42,14 @@ class Snapshot:
 
 
 @frozen
+class Archived:
+    """What an agent left, in a place of its own; ``left_out`` are links and special files."""
+
+    artifacts: tuple["Artifact", ...]
+    left_out: tuple[str, ...] = ()
+
+
+@frozen
 class Salvage:
     """What of a worktree refs keep. ``admin`` is its entry, None where there is none.
 

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coachman_adapters.conversation import AgentSpec, SessionFiles, UserFiles
+from coachman_sandbox.profiles import PROFILES
 
 from ..evidence.seeds import MAX_BYTES, exists_below, read_file, write_seed
 from ..rpc.errors import RpcError
 from .request import StartRequest, usage
 
-# The profile that gets the user's credentials and nothing else of the user's own.
-SEALED = "sealed"
 # An id becomes a part of paths and of command lines.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,127}")
 
@@ -41,7 +40,7 @@ def find_session(
             "coachman resume goes on in the session of a run",
             "agent",
         )
-    if profile == SEALED:
+    if not PROFILES[profile].inherits:
         raise _refused("a sealed run inherits nothing", "use another profile", "profile")
     if not _ID.fullmatch(request.session):
         raise _refused(f"{request.session!r} is no session's id", "name it whole", "no_session")

@@ -11,6 +11,11 @@ You work unattended in {workspace}, a git worktree of your own. Do not commit, b
 you change is recorded for you. Files for whoever asked, other than changes to the project, go to
 {output}; {scratch} is for what nobody needs afterwards. You have until {deadline}.
 """,
+    "sealed": """\
+You work unattended; {workspace} is empty and cannot be written. What you find goes into your
+answer; files for whoever asked go to {output}; {scratch} is for what nobody needs afterwards. You
+have until {deadline}.
+""",
     "review": """\
 You work unattended in {workspace}, which you can read and not change. What you find goes into your
 answer; files for whoever asked go to {output}; {scratch} is for what nobody needs afterwards. You

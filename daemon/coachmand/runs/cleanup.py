@@ -23,7 +23,7 @@ from ..failpoints import reach
 from ..repos.errors import RepoError
 from ..repos.records import Salvage
 from .keepers import keeper_alive
-from .removal import remove_logs, remove_worktree
+from .removal import private_of, remove_logs, remove_worktree
 from .services import Services
 from .tasks import MAKING, Task, TaskStore
 
@@ -229,9 +229,10 @@ class Cleanup:
     async def _inspect(self, wanted: Wanted, cleaned: Cleaned, task: Task, *, write: bool) -> None:
         """Find out whether it may go; with ``write``, what no ref keeps is kept by one now."""
         workers = self._services.workers
-        homes = await workers.measure(str(self._services.state.homes(task.repo, task.name)))
-        cleaned.home_bytes = homes.bytes
-        if task.going or task.admin == MAKING or not await trio.Path(task.common_dir).is_dir():
+        for path in private_of(self._services, task):
+            cleaned.home_bytes += (await workers.measure(str(path))).bytes
+        lost = not task.common_dir or not await trio.Path(task.common_dir).is_dir()
+        if task.going or task.admin == MAKING or lost:
             await self._without_git(cleaned, task)
             return
         ref = f"refs/coachman/salvage/{task.runs[-1]}"
@@ -256,7 +257,14 @@ class Cleanup:
             cleaned.ref = ref if found.differs else None
 
     async def _without_git(self, cleaned: Cleaned, task: Task) -> None:
-        """A tree that is going already, that no agent was in yet, or whose repository is gone."""
+        """A tree that is going already, that no agent was in yet, or whose repository is gone.
+
+        Or none at all: of a sealed task there are the homes only.
+        """
+        if not task.worktree:
+            cleaned.found = Salvage(None, task.base, None, (), (), 0, 0, 0)
+            cleaned.state = "removed"
+            return
         tree = await self._services.workers.measure(task.worktree)
         commit = task.kept or task.base
         cleaned.found = Salvage(None, commit, None, (), (), tree.bytes, 0, 0)

@@ -1,9 +1,7 @@
 """The end of a run: its work recorded, its verdict found, its one terminal record written."""
 
-import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -19,7 +17,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry, decode, dump
 from ..journal.log import Journal
 from ..repos.errors import RepoError
-from . import budgets, sentinel, verdict
+from . import budgets, outputs, sentinel, verdict
 from .attempt import STDERR_TAIL_BYTES
 from .prepare import admin_dir
 from .summary import summary_of
@@ -70,16 +68,27 @@ async def product_of(run: "Run") -> Product:
     if run.view.attempt == 0:
         return Product()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_clear_scratch, run)
-        try:
-            if run.view.commits is not None:
-                found = await _look_at(run, run.view.commits["from"], run.view.commits["to"])
-                return evolve(found, tree=run.view.tree)
-            if run.view.check is not None and run.view.recorded is not None:
-                return await _look_at_recorded(run, run.view.recorded)
-        except RepoError as error:
-            return Product(warnings=(await _not_recorded(run, error),))
-        return await record_tree(run)
+        nursery.start_soon(outputs.clear_scratch, run)
+        found = await _changes_of(run)
+        kept = await outputs.archive(run)
+    return evolve(
+        found,
+        artifacts=tuple(_nameable(asdict(artifact)) for artifact in kept.artifacts[:MAX_ROWS]),
+        artifact_bytes=sum(artifact.size for artifact in kept.artifacts),
+        warnings=(*found.warnings, *map(_shown, kept.warnings)),
+    )
+
+
+async def _changes_of(run: "Run") -> Product:
+    try:
+        if run.view.commits is not None:
+            found = await _look_at(run, run.view.commits["from"], run.view.commits["to"])
+            return evolve(found, tree=run.view.tree)
+        if run.view.check is not None and run.view.recorded is not None:
+            return await _look_at_recorded(run, run.view.recorded)
+    except RepoError as error:
+        return Product(warnings=(await _not_recorded(run, error),))
+    return await record_tree(run)
 
 
 async def _look_at_recorded(run: "Run", recorded: Mapping[str, Any]) -> Product:
@@ -102,17 +111,6 @@ async def _not_recorded(run: "Run", error: RepoError) -> str:
     return _shown(f"what this run changed was not recorded, {where}: {error.message}")
 
 
-async def _clear_scratch(run: "Run") -> None:
-    """Most runs leave nothing there, and rmdir needs no confined child to find out."""
-    try:
-        await trio.Path(run.directory.scratch).rmdir()
-    except OSError:
-        try:
-            await run.services.workers.delete_tree(str(run.directory.scratch))
-        except RepoError as error:
-            log.warning("scratch_kept", run=run.fixed.run, error=error.message)
-
-
 async def _record_tree(run: "Run") -> Product:
     record, workers = run.fixed, run.services.workers
     repo = record.repository
@@ -133,25 +131,21 @@ async def _record_tree(run: "Run") -> Product:
 
 
 async def _look_at(run: "Run", start: str | None, commit: str | None, *warnings: str) -> Product:
-    """What lies between two commits, and in the output directory."""
-    workers, output = run.services.workers, run.directory.artifacts
+    """What lies between two commits."""
+    workers = run.services.workers
     files: tuple[FileChange, ...] = ()
     if start is not None and commit is not None and start != commit:
         files = await workers.diff_names(run.fixed.repository.common_dir, start, commit)
-    wrote = await trio.to_thread.run_sync(_is_filled, output)
-    artifacts = await workers.hash_tree(str(output)) if wrote else ()
     return Product(
         start,
         commit,
         tuple(_nameable(asdict(change)) for change in files[:MAX_ROWS]),
-        tuple(_nameable(asdict(artifact)) for artifact in artifacts[:MAX_ROWS]),
-        tuple(_shown(warning) for warning in warnings),
-        {
+        warnings=tuple(_shown(warning) for warning in warnings),
+        totals={
             "files": len(files),
             "added": sum(change.added for change in files),
             "removed": sum(change.removed for change in files),
         },
-        sum(artifact.size for artifact in artifacts),
     )
 
 
@@ -162,12 +156,6 @@ def _nameable(row: dict[str, Any]) -> dict[str, Any]:
 def _shown(name: str) -> str:
     """A name that may hold any bytes, as text that JSON can hold: others as \\xNN."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _is_filled(directory: Path) -> bool:
-    """Whether anything lies in a directory of the agent's; nothing in it is touched."""
-    with os.scandir(directory) as entries:
-        return next(entries, None) is not None
 
 
 async def conclude(run: "Run", product: Product) -> None:

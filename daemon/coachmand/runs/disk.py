@@ -8,6 +8,7 @@ import trio
 
 from ..repos.errors import RepoError
 from . import inbox
+from .places import places_of
 
 if TYPE_CHECKING:
     from .run import Run
@@ -58,11 +59,10 @@ class DiskWatch:
             log.error("disk_unwatched", run=self._run.fixed.run, error=str(error))
 
     def _directories(self) -> tuple[str, ...]:
-        run = self._run
-        repository, task = run.fixed.repository.key, run.fixed.task
-        homes = run.services.state.homes(repository, task)
-        own = (run.directory.scratch, run.directory.artifacts)
-        return (run.fixed.worktree, *map(str, (homes, *own)))
+        fixed = self._run.fixed
+        places = places_of(fixed, self._run.services.state)
+        worktree = (fixed.worktree,) if fixed.repository.is_there else ()
+        return (*worktree, *map(str, (places.homes, *places.own)))
 
     async def _taken(self) -> int:
         workers, key = self._run.services.workers, self._run.fixed.repository.common_dir

@@ -11,6 +11,7 @@ import trio
 from attrs import asdict, evolve, fields
 
 from coachman_sandbox.authority import exceeding
+from coachman_sandbox.profiles import PROFILES
 
 from ..permissions.handlers import NONE as NO_HANDLER
 from ..repos.errors import RepoError
@@ -22,6 +23,7 @@ from .families import Families
 from .grants import NOTHING, Delegate
 from .planning import Planned
 from .prepare import policy_as
+from .record import NO_REPOSITORY, Repository
 from .request import StartRequest, Timeouts
 from .tasks import TaskStore
 
@@ -188,7 +190,10 @@ class Heritage:
     async def _placed(self, request: StartRequest) -> StartRequest:
         rows = await self._families.seen_by(self.parent.fixed.run)
         mine = frozenset(row["run"] for row in rows)
-        if await self._continues(request.task, mine):
+        profile = PROFILES.get(request.profile or "")
+        sealed = profile is not None and not profile.repository
+        repository = NO_REPOSITORY if sealed else self.parent.fixed.repository
+        if await self._continues(repository, request.task, mine) or sealed:
             return request
         try:
             base = await base_below(self.parent, request.base, sorted(mine))
@@ -198,15 +203,18 @@ class Heritage:
             raise beyond("base", request.base, "commits that its own task or a child's leads to")
         return evolve(request, base=base)
 
-    async def _continues(self, name: str | None, mine: frozenset[str]) -> bool:
+    async def _continues(
+        self, repository: Repository, name: str | None, mine: frozenset[str]
+    ) -> bool:
         """Whether the task is there already. One in which others worked is refused."""
         fixed = self.parent.fixed
         if name is None:
             return False
-        task = await trio.to_thread.run_sync(self._tasks.get, fixed.repository.key, name)
+        task = await trio.to_thread.run_sync(self._tasks.get, repository.key, name)
         if task is None:
             return False
-        if name != fixed.task and not mine.issuperset(task.runs):
+        own = (repository.key, name) == (fixed.repository.key, fixed.task)
+        if not own and not mine.issuperset(task.runs):
             raise beyond("task", name, "its own, and those that it made")
         return True
 

@@ -12,14 +12,14 @@ from coachman_sandbox.policy import Policy
 from coachman_sandbox.profiles import PROFILES
 
 from ..evidence import ids
-from ..evidence.state import repo_key
 from ..redaction import Redactor
 from .adopted import find_session
 from .briefing import brief
 from .clock import Moment
 from .environment import environment_of
+from .places import check_neutral
 from .prepare import Program, planned_policy, secret_names
-from .record import Executable, Record, Repository
+from .record import Executable, Record
 from .request import StartRequest, usage
 from .requested_agent import (
     account,
@@ -33,6 +33,7 @@ from .requested_permissions import check_asks, deciding, fed_program
 from .requested_place import (
     base_of,
     check_of,
+    recorded,
     repository_of,
     sentinel_of,
     task_name,
@@ -87,25 +88,20 @@ async def plan(
     check_asks(request, name, adapter.spec)
     await check_budget(request, name, adapter, services)
     profile = _profile(request, services)
-    found = await repository_of(request, services)
+    if not PROFILES[profile].repository:
+        await trio.to_thread.run_sync(check_neutral, services.state)
+    found = await repository_of(request, profile, services)
     if ancestors:
         # What the user has changed meanwhile is nothing to do with it.
         found = evolve(found, uncommitted=0)
     base = await base_of(request, found, services)
     run = ids.new_run_id()
     named = task_name(request, run)
-    repo = Repository(
-        repo_key(found.common_dir),
-        found.common_dir,
-        found.toplevel,
-        found.prefix,
-        base,
-        found.uncommitted,
-    )
+    repo = recorded(found, base)
     task = await trio.to_thread.run_sync(tasks.get_or_new, repo, named)
     environment, sources = environment_of(request.env, name, adapter.spec.environment, services)
     await trio.to_thread.run_sync(find_session, request, name, adapter.spec, profile, environment)
-    program = await program_of(name, adapter, found, services, environment)
+    program = await program_of(name, adapter, repo, services, environment)
     decides = await deciding(request, profile, found, task.worktree, services)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
     record = Record(

@@ -28,8 +28,9 @@ from ..repos.errors import RepoError
 from ..repos.records import Artifact
 from ..rpc.errors import RpcError
 from . import compiled
-from .adopted import SEALED, copy_session, source_of
+from .adopted import copy_session, source_of
 from .members import Site
+from .places import guest_files, make, places_of
 from .record import Record
 from .removal import remove_worktree
 from .services import Services
@@ -150,10 +151,8 @@ async def prepare(
     """
     try:
         site = await _site(record, services, start)
-        instructions = await services.workers.hash_instructions(
-            record.worktree, site.subfolder, key=record.repository.common_dir
-        )
-        inputs = await _inputs(record, directory, services)
+        instructions = await _instructions(record, services, site)
+        inputs = await _inputs(record, services)
         launch = await trio.to_thread.run_sync(
             _place_and_compile, record, directory, services, environment, site, start is None
         )
@@ -168,17 +167,29 @@ async def prepare(
         raise RpcError("AgentFailed", f"cannot prepare the run: {error}") from error
 
 
-async def _inputs(
-    record: Record, directory: RunDirectory, services: Services
-) -> tuple[Artifact, ...]:
-    """The digests of what the caller handed in."""
-    if not await trio.to_thread.run_sync(os.listdir, directory.inputs):
+async def _instructions(record: Record, services: Services, site: Site) -> tuple[Artifact, ...]:
+    """The digests of the files by which the worktree instructs agents."""
+    if not record.repository.is_there:
         return ()
-    return await services.workers.hash_tree(str(directory.inputs), key=record.repository.common_dir)
+    return await services.workers.hash_instructions(
+        record.worktree, site.subfolder, key=record.repository.common_dir
+    )
+
+
+async def _inputs(record: Record, services: Services) -> tuple[Artifact, ...]:
+    """The digests of what the caller handed in."""
+    path = places_of(record, services.state).inputs
+    if not await trio.to_thread.run_sync(os.listdir, path):
+        return ()
+    return await services.workers.hash_tree(str(path), key=record.repository.common_dir)
 
 
 async def _site(record: Record, services: Services, start: str | None) -> Site:
     """The run's worktree, made or found, and the commit that the run starts from."""
+    places = places_of(record, services.state)
+    await trio.to_thread.run_sync(make, places, services.state)
+    if not record.repository.is_there:
+        return Site()
     async with services.trees.held(record.worktree):
         admin = await _worktree(record, services)
     subfolder = await trio.to_thread.run_sync(_subfolder, record)
@@ -258,11 +269,10 @@ def _place_and_compile(
     """All that the agent finds; ``is_first``: no attempt of the run was made before. Blocks."""
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, site.subfolder))
-    launch, home = compile_launch(record, directory, services, environment, plan, site)
-    durable.make_directory(services.state.root / home)
+    launch, private = compile_launch(record, directory, services, environment, plan, site)
+    durable.make_directory(private)
     if record.delegate is not None:
         durable.make_directory(directory.delegate)
-    private = services.state.root / home
     _copy_user_files(record, adapter, environment, private)
     # The session of a later attempt lies there already, and has gone on.
     if is_first and record.session is not None and record.resumed_from is None:
@@ -291,7 +301,7 @@ def _copy_user_files(
 
 def _lent(files: UserFiles, record: Record) -> tuple[str, ...]:
     """Those that the run's profile gives to the agent."""
-    return (() if record.profile == SEALED else files.settings) + files.credentials
+    return (files.settings if PROFILES[record.profile].inherits else ()) + files.credentials
 
 
 def _users_own(
@@ -312,12 +322,12 @@ def compile_launch(
     environment: Mapping[str, str],
     plan: LaunchPlan,
     site: Site,
-) -> tuple[Launch, str]:
+) -> tuple[Launch, Path]:
     """The sandbox of a run and its home. Reads the host, changes nothing. Blocks."""
     adapter = services.adapters[record.adapter]
     repo = record.repository
     program = _program(record, services, environment)
-    view = gitview.git_view(repo.common_dir, site.admin)
+    view = gitview.git_view(repo.common_dir, site.admin) if repo.is_there else None
     # Read anew: a laptop changes its network between two runs, a caller its certificates.
     host = read_host(environment)
     access = _access(record, services, environment, plan, program)
@@ -337,9 +347,9 @@ def compile_launch(
 
 
 def _program(record: Record, services: Services, environment: Mapping[str, str]) -> Program:
-    adapter, roots = services.adapters[record.adapter], record.repository.toplevel
+    adapter, roots = services.adapters[record.adapter], record.repository.roots
     guests = record.delegate is not None
-    return find_program(record.agent, adapter, services, environment, roots, guests=guests)
+    return find_program(record.agent, adapter, services, environment, *roots, guests=guests)
 
 
 def secret_names(adapter: Adapter, environment: Mapping[str, str]) -> list[str]:
@@ -362,7 +372,8 @@ def planned_policy(
     """The policy and the command to come, of the same digest, before there is a worktree. Pure."""
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, ""))
-    view = GitView(record.repository.common_dir, admin_name(record))
+    common = record.repository.common_dir
+    view = GitView(common, admin_name(record)) if common else None
     directory = RunDirectory(services.state.run(record.run))
     access = _access(record, services, environment, plan, program)
     place = _place(record, directory, services, view, "", program.python)
@@ -377,8 +388,8 @@ def _command(argv: tuple[str, ...], program: Program) -> tuple[str, ...]:
 
 def build_policy(
     record: Record, services: Services, place: Place, access: AgentAccess, host: Host
-) -> tuple[Policy, str]:
-    """The policy of a run, and its home below the state directory. Pure."""
+) -> tuple[Policy, Path]:
+    """The policy of a run, and its home. Pure."""
     profile = PROFILES[record.profile].build
 
     def build(place: Place, access: AgentAccess, host: Host) -> Policy:
@@ -388,9 +399,8 @@ def build_policy(
 
     # The digest does not depend on where the home lies, and the home is named by it.
     digest = build(place, access, host).digest
-    home = services.state.home(record.repository.key, record.task, record.agent, digest)
-    policy = build(evolve(place, home=str(home)), access, host)
-    return policy, str(home.relative_to(services.state.root))
+    home = places_of(record, services.state).home(record.agent, digest)
+    return build(evolve(place, home=str(home)), access, host), home
 
 
 def _access(
@@ -402,11 +412,11 @@ def _access(
 ) -> AgentAccess:
     """What the agent needs beyond its place: its program, and the variables that cross."""
     adapter = services.adapters[record.adapter]
-    secret = secret_names(adapter, environment)
+    secret, named = secret_names(adapter, environment), PROFILES[record.profile].named
     plain = {
-        **crossing.crossing(environment),
+        **crossing.crossing(environment, named=named),
         **{name: environment[name] for name in adapter.spec.environment if name in environment},
-        **crossing.run_variables(record.run, record.task, record.wall.epoch_ms),
+        **crossing.run_variables(record.run, record.task, record.wall.epoch_ms, named=named),
         **_delegate_variables(record),
         **plan.env,
     }
@@ -426,20 +436,22 @@ def _place(
     record: Record,
     directory: RunDirectory,
     services: Services,
-    view: GitView,
+    view: GitView | None,
     subfolder: str,
     python: str,
 ) -> Place:
     delegate = Delegate(str(directory.delegate), CLIENT, python) if record.delegate else None
+    places = places_of(record, services.state)
     return Place(
-        workspace=record.worktree,
+        workspace=record.worktree or None,
         subfolder=subfolder,
         git=view,
         home=UNNAMED_HOME,
-        scratch=str(directory.scratch),
-        output=str(directory.artifacts),
-        inputs=str(directory.inputs),
-        guest=services.guest,
+        scratch=str(places.scratch),
+        output=str(places.output),
+        inputs=str(places.inputs),
+        guest=None if places.neutral else services.guest,
+        guests=guest_files(services.guest) if places.neutral else {},
         state_dir=os.path.realpath(services.state.root),
         delegate=delegate,
     )

@@ -33,6 +33,19 @@ class Repository:
     base: str
     uncommitted: int = 0
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there is one: a sealed run has none, and all of it is empty but the key."""
+        return bool(self.common_dir)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The directories that agents may write, or their commits lead to."""
+        return (self.toplevel, self.common_dir) if self.is_there else ()
+
+
+NO_REPOSITORY = Repository("none", "", "", "", "")
+
 
 @frozen
 class Executable:

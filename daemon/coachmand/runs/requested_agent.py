@@ -9,10 +9,10 @@ from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
 
 from ..evidence.pricing import price_of
-from ..repos.records import Repository as FoundRepository
 from .costs import served_by
 from .missing import missing_program, no_agent, unknown_agent
 from .prepare import Program, find_program
+from .record import Repository
 from .request import StartRequest, usage
 from .services import Services
 
@@ -100,13 +100,13 @@ def instance_model(name: str, services: Services) -> str | None:
 async def program_of(
     name: str,
     adapter: Adapter,
-    found: FoundRepository,
+    repository: Repository,
     services: Services,
     environment: Mapping[str, str],
 ) -> Program:
     try:
         return await trio.to_thread.run_sync(
-            find_program, name, adapter, services, environment, found.toplevel
+            find_program, name, adapter, services, environment, *repository.roots
         )
     except ExecutableError as error:
         raise missing_program(services, name, adapter, error) from error

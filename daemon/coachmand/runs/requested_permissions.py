@@ -51,7 +51,8 @@ async def deciding(
     request: StartRequest, profile: str, found: FoundRepository, worktree: str, services: Services
 ) -> Deciding:
     """What the request says, then what is configured. Raises RpcError."""
-    config, repo = services.config, services.config.of_repository(found.toplevel)
+    config = services.config
+    repo = config.of_repository(found.toplevel) if found.toplevel else None
     configured = config.profiles.get(profile)
     rules = (
         *of_origin(request.rules, "request"),
@@ -90,8 +91,9 @@ async def fed_program(
 async def _trusted(
     handler: Handler, what: str, found: FoundRepository, worktree: str, services: Services
 ) -> Handler:
-    state, of_repository = services.state, (found.toplevel, found.common_dir)
-    trees = (worktree, *of_repository, str(state.root), str(state.worktrees))
+    own = map(str, (services.state.root, services.state.worktrees, services.state.sealed))
+    # A run without a repository has no worktree either.
+    trees = tuple(filter(None, (worktree, found.toplevel, found.common_dir, *own)))
     try:
         return await trio.to_thread.run_sync(_opened, handler, trees, services)
     except UntrustedError as error:

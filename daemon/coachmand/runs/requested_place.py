@@ -2,17 +2,26 @@
 
 import trio
 
+from coachman_sandbox.profiles import PROFILES
+
 from ..evidence import ids
+from ..evidence.state import repo_key
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
 from . import sentinel
+from .record import NO_REPOSITORY, Repository
 from .request import StartRequest, usage
 from .services import Services
 from .tasks import Task
 
+# What stands for the repository of a run that has none.
+NOWHERE = FoundRepository("", "", "", None, None, 0, None)
 
-async def repository_of(request: StartRequest, services: Services) -> FoundRepository:
+
+async def repository_of(request: StartRequest, profile: str, services: Services) -> FoundRepository:
+    if not PROFILES[profile].repository:
+        return NOWHERE
     try:
         found = await services.workers.inspect(request.dir)
     except RepoError as error:
@@ -20,7 +29,8 @@ async def repository_of(request: StartRequest, services: Services) -> FoundRepos
             raise RpcError("InvalidParams", error.message, error.hint) from error
         raise usage(
             f"{request.dir} is in no git repository",
-            "make one (git init and a first commit), or name one with -C DIR",
+            "make one (git init and a first commit), name one with -C DIR, or do without: "
+            "--profile sealed",
             reason=NOT_A_REPOSITORY,
         ) from error
     if found.refused is not None:
@@ -33,6 +43,10 @@ async def repository_of(request: StartRequest, services: Services) -> FoundRepos
 
 
 async def base_of(request: StartRequest, found: FoundRepository, services: Services) -> str:
+    if found is NOWHERE:
+        if request.base is not None:
+            raise usage("a run of this profile has no repository", "leave --base out")
+        return NO_REPOSITORY.base
     if request.base is None:
         if found.head is None:
             raise usage(
@@ -46,6 +60,20 @@ async def base_of(request: StartRequest, found: FoundRepository, services: Servi
         raise usage(f"no commit is named {request.base!r}: {error.message}", error.hint) from error
 
 
+def recorded(found: FoundRepository, base: str) -> Repository:
+    """The repository as a run's record names it."""
+    if found is NOWHERE:
+        return NO_REPOSITORY
+    return Repository(
+        repo_key(found.common_dir),
+        found.common_dir,
+        found.toplevel,
+        found.prefix,
+        base,
+        found.uncommitted,
+    )
+
+
 def task_name(request: StartRequest, run: str) -> str:
     if request.task is None:
         return ids.task_from_prompt(request.prompt or " ".join(request.argv), run)
@@ -57,7 +85,7 @@ def task_name(request: StartRequest, run: str) -> str:
 
 def check_of(request: StartRequest, found: FoundRepository, services: Services) -> str | None:
     """The run's own, else the repository's."""
-    configured = services.config.of_repository(found.toplevel)
+    configured = None if found is NOWHERE else services.config.of_repository(found.toplevel)
     given = request.check if request.check is not None else configured and configured.check
     return given if given and given.strip() else None
 

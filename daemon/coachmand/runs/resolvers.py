@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger("run")
 # One that opened nothing, or did not answer: the question is left to the others.
 FAILURES = (UntrustedError, HookError, AnswerError, DiskError, OSError)
+NOTHING = "/nonexistent"
 UNCLEAR = "it cannot be told for certain whether this rule is about it"
 
 
@@ -80,7 +81,9 @@ class Resolvers:
         run = self._run
         if not run.fixed.rules:
             return None
-        workspace = Workspace(WORKSPACE, run.fixed.worktree, run.view.site.subfolder)
+        # Where there is no worktree, nothing can be made in its place either.
+        tree = run.fixed.worktree or NOTHING
+        workspace = Workspace(WORKSPACE, tree, run.view.site.subfolder)
         subject = await trio.to_thread.run_sync(subject_of, asked.tool, workspace)
         return judge(run.fixed.rules, subject)
 
@@ -243,11 +246,6 @@ class Resolvers:
 
 def trees_of(record: Record, state: StateDirectory) -> tuple[str, ...]:
     """The trees that agents write or are given: nothing that answers for the user lies there."""
-    repository = record.repository
-    return (
-        record.worktree,
-        repository.toplevel,
-        repository.common_dir,
-        str(state.root),
-        str(state.worktrees),
-    )
+    own = map(str, (state.root, state.worktrees, state.sealed))
+    worktree = (record.worktree,) if record.repository.is_there else ()
+    return (*worktree, *record.repository.roots, *own)

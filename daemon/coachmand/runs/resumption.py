@@ -13,6 +13,7 @@ from coachman_adapters.conversation import Adapter, AgentSpec
 from ..evidence.rundir import RunDirectory
 from ..rpc.errors import RpcError
 from ..rpc.params import must
+from .places import places_of
 from .planning import Planned, Resumed, plan
 from .record import Record
 from .request import KEY, StartRequest, Timeouts, are_words
@@ -142,7 +143,7 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
     given = {name: limit for name, limit in asdict(request.timeouts).items() if limit is not None}
     there = os.path.isdir(before.dir)
     return StartRequest(
-        dir=before.dir if there else before.repository.toplevel,
+        dir=before.dir if there else before.repository.toplevel or "/",
         prompt=request.prompt,
         agent=before.agent,
         argv=before.argv,
@@ -215,7 +216,8 @@ def _result_of(services: Services, run: str) -> Mapping[str, Any]:
 
 def _task_of(before: Record, tasks: TaskStore) -> Task:
     task = tasks.get(before.repository.key, before.task)
-    if task is None or task.going or not os.path.isdir(task.worktree):
+    gone = before.repository.is_there and not os.path.isdir(before.worktree)
+    if task is None or task.going or gone:
         why = f"the worktree of task {before.task} is gone"
         raise _refusal(before, why, "start a new run instead", reason="no_worktree")
     same = (task.worktree, task.base) == (before.worktree, before.repository.base)
@@ -251,8 +253,7 @@ def _check_policy(before: Record, record: Record) -> None:
 
 
 def _check_home(before: Record, services: Services) -> None:
-    repository = before.repository.key
-    home = services.state.home(repository, before.task, before.agent, before.policy_digest)
+    home = places_of(before, services.state).home(before.agent, before.policy_digest)
     if not home.is_dir():
         why = "the private home that its session lay in is gone"
         raise _refusal(before, why, "start a new run in its task instead", reason="no_home")

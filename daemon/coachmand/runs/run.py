@@ -421,6 +421,7 @@ class Run:
         """Commits of the run's start and of its tree as it is at this moment. Raises RepoError."""
         repo = self.fixed.repository
         start = self.view.site.start or repo.base
+        # A run that writes nothing ends with what it found, a sealed one with nothing at all.
         if not self.fixed.writes:
             return start, start
         snapshot = await self.services.workers.snapshot(

@@ -62,7 +62,7 @@ class TaskStore:
         found = self.get(repo.key, name)
         if found is not None:
             return found
-        worktree = str(self._state.worktree(repo.key, name))
+        worktree = str(self._state.worktree(repo.key, name)) if repo.is_there else ""
         return Task(name, repo.key, repo.common_dir, repo.toplevel, worktree, repo.base, epoch_ms())
 
     def get(self, repo: str, name: str) -> Task | None:

@@ -1,0 +1,70 @@
+"""What a run leaves besides changes: its files for whoever asked, taken from the agent."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+from attrs import frozen
+
+from .. import durable
+from ..repos.errors import RepoError
+from ..repos.records import Artifact
+from .places import places_of
+
+if TYPE_CHECKING:
+    from .run import Run
+
+log = structlog.get_logger("run")
+MAX_NAMED = 20
+
+
+@frozen
+class Kept:
+    """The files that a run left, archived; ``warnings`` say what of it is not."""
+
+    artifacts: tuple[Artifact, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+async def archive(run: "Run") -> Kept:
+    """Take what the agent, which is gone, left in /output; the run's ``artifacts`` are all of it.
+
+    May be done again after a crash. Where it cannot be done, the files stay where they are.
+    """
+    workers, target = run.services.workers, run.directory.artifacts
+    source = places_of(run.fixed, run.services.state).output
+    if not await trio.to_thread.run_sync(_is_filled, source, target):
+        return Kept()
+    try:
+        await trio.to_thread.run_sync(durable.make_directory, target)
+        found = await workers.archive(str(source), str(target))
+        await workers.delete_tree(str(source))
+    except RepoError as error:
+        return Kept(warnings=(f"what it left is in {source}: {error.message}",))
+    named = (f"left out of the artifacts: {path}" for path in found.left_out[:MAX_NAMED])
+    return Kept(found.artifacts, tuple(named))
+
+
+def _is_filled(source: Path, target: Path) -> bool:
+    """Whether anything lies in either; an empty output goes, and nothing in it is touched."""
+    try:
+        source.rmdir()
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return True
+    return target.is_dir() and bool(os.listdir(target))
+
+
+async def clear_scratch(run: "Run") -> None:
+    """Most runs leave nothing there, and rmdir needs no confined child to find out."""
+    scratch = places_of(run.fixed, run.services.state).scratch
+    try:
+        await trio.Path(scratch).rmdir()
+    except OSError:
+        try:
+            await run.services.workers.delete_tree(str(scratch))
+        except RepoError as error:
+            log.warning("scratch_kept", run=run.fixed.run, error=error.message)
