@@ -90,6 +90,8 @@ CLEANUP_STEPS = (
 )
 # The same of what a run asks its parent.
 QUESTION_STEPS = ("question.asked", "question.answered")
+# The same of what a run is shown of its repository, in the process that makes it.
+VIEW_STEPS = ("view.linked", "view.packed", "view.written", "view.placed")
 # The same of a run's end that takes along what it had started.
 FAMILY_STEPS = ("family.ending", "family.told")
 # The same of a keeper.
@@ -134,6 +136,7 @@ NAMES = frozenset(
         *FEED_STEPS,
         *CLEANUP_STEPS,
         *QUESTION_STEPS,
+        *VIEW_STEPS,
         *FAMILY_STEPS,
         *KEEPER_STEPS,
         *CALLS,

@@ -1,45 +1,16 @@
-"""Reading what of a repository an agent may see; every pointer is checked before it grants."""
+"""What must be so of a repository before an agent may see a part of it."""
 
 import os
 
 from .gitconfig import scrub
 from .host import read_small
-from .policy import GitView, PolicyError
-
-# Git follows five levels of borrowed object directories, and so do we.
-ALTERNATES_DEPTH = 5
+from .policy import PolicyError
 
 
-def git_view(common_dir: str, admin_name: str) -> GitView:
-    """The view of one worktree, with the repository's configuration scrubbed. Blocking.
-
-    Raises PolicyError where a part of the repository is missing or is a link:
-    what a link points at was not granted.
-    """
-    common_dir = os.path.realpath(common_dir)
-    for name in ("objects", "refs", f"worktrees/{admin_name}"):
-        path = os.path.join(common_dir, name)
-        if os.path.islink(path) or not os.path.isdir(path):
-            raise PolicyError(f"cannot show the repository: {path} is not a directory of its own")
-    config = read_small(os.path.join(common_dir, "config")).decode(errors="replace")
-    alternates = _alternates(os.path.join(common_dir, "objects"), ALTERNATES_DEPTH)
-    return GitView(common_dir, admin_name, scrub(config), tuple(dict.fromkeys(alternates)))
-
-
-def _alternates(objects: str, depth: int) -> list[str]:
-    """The absolute object directories that this one borrows from, and theirs in turn."""
-    listed = read_small(os.path.join(objects, "info", "alternates")) if depth else b""
-    found = []
-    for line in listed.split(b"\n"):
-        path = os.path.normpath(os.fsdecode(line)) if line.startswith(b"/") else ""
-        if path and _is_object_directory(path):
-            found += [path, *_alternates(path, depth - 1)]
-    return found
-
-
-def _is_object_directory(path: str) -> bool:
-    real = os.path.realpath(path)
-    return os.path.basename(real) == "objects" and os.path.isdir(os.path.join(real, "pack"))
+def shown_config(common_dir: str) -> str:
+    """The repository's configuration as an agent may see it. Blocking."""
+    config = read_small(os.path.join(common_dir, "config"))
+    return scrub(config.decode(errors="replace"))
 
 
 def check_pointer(workspace: str) -> None:

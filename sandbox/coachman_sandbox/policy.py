@@ -184,17 +184,9 @@ def contains(outer: str, path: str) -> bool:
 
 @frozen
 class GitView:
-    """The repository as the agent may see it: objects, refs and its own worktree entry.
+    """What the agent sees of the repository: a git ``directory`` made for its run alone."""
 
-    ``config`` is the scrubbed text that stands in for the repository's own
-    (`gitconfig.scrub`). Without one git takes its defaults. ``alternates`` are
-    further object directories that the repository borrows from.
-    """
-
-    common_dir: str
-    admin_name: str
-    config: str = "[core]\n\trepositoryformatversion = 0\n"
-    alternates: tuple[str, ...] = ()
+    directory: str
 
 
 @frozen

@@ -197,25 +197,8 @@ def _delegate(delegate: Delegate) -> Iterator[Mount]:
 
 
 def _git(view: GitView) -> Iterator[Mount]:
-    """An assembled common directory, not the repository's own with masks on it.
-
-    A mask on a file is lost as soon as the host's git replaces that file by
-    rename, and `config` with its credentials would appear inside.
-    """
-    entry = f"worktrees/{view.admin_name}"
-    for name in ("HEAD", "objects", "refs", entry):
-        yield _shown(view, name)
-    for name in ("packed-refs", "shallow", "logs", "info"):
-        yield _shown(view, name, optional=True)
-    yield from (Bind(path, path, role="place") for path in view.alternates)
-    yield File(f"{layout.GIT_COMMON}/config", view.config.encode(), role="place")
-    pointer = f"gitdir: {layout.GIT_COMMON}/{entry}\n"
-    yield Cover(layout.WORKSPACE_GIT, pointer.encode())
-
-
-def _shown(view: GitView, name: str, *, optional: bool = False) -> Bind:
-    source = posixpath.join(view.common_dir, name)
-    return Bind(source, f"{layout.GIT_COMMON}/{name}", role="place", optional=optional)
+    yield Bind(view.directory, layout.GIT_COMMON, role="place")
+    yield Cover(layout.WORKSPACE_GIT, f"gitdir: {layout.GIT_COMMON}\n".encode())
 
 
 def _outermost(paths: tuple[str, ...], given: tuple[str, ...]) -> list[str]:
@@ -245,7 +228,8 @@ EDIT = Profile(
     name="edit",
     facts={
         "worktree": "the task's own worktree, read-write at /workspace",
-        "repository": "objects, refs and history read-only; its configuration without remotes; "
+        "repository": "what the base reaches, read-only: its history, and branches and tags "
+        "that lie in it; nothing of other branches, stashes or tasks, no remotes, no hooks; "
         "coachman commits",
         "host_paths": "/usr and a synthesized /etc read-only, the agent's own program; "
         "nothing of your home or of other runs",
@@ -315,7 +299,7 @@ def preview(name: str, agent: AgentAccess, host: Host) -> Policy:
     place = Place(
         workspace="/STATE/worktrees/REPOSITORY/TASK",
         subfolder="",
-        git=GitView("/REPOSITORY/.git", "TASK"),
+        git=GitView("/STATE/runs/RUN/git"),
         home="/NEUTRAL/TASK/AGENT" if neutral else "/STATE/agents/REPOSITORY/TASK/AGENT",
         scratch=f"{own}/scratch",
         output=f"{own}/output",

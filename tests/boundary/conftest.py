@@ -12,7 +12,8 @@ from attrs import evolve
 
 import sandbox_launch
 from coachman_sandbox.finder import Bwrap, find_bwrap
-from coachman_sandbox.gitview import git_view
+from coachman_sandbox.policy import GitView
+from repo_views import show
 
 ORDINARY_UID = 65534
 USERS = ("self", "ordinary") if os.getuid() == 0 else ("self",)
@@ -98,5 +99,5 @@ def git_box(tmp_path: Path, repository: Path, bwrap: Bwrap) -> sandbox_launch.Bo
     """A place whose workspace is a worktree of the repository."""
     (tmp_path / "state").mkdir()
     git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "state" / "tree"))
-    view = git_view(str(repository / ".git"), "tree")
+    view = GitView(str(show(tmp_path / "state", repository / ".git", "tree")))
     return sandbox_launch.make_box(tmp_path, bwrap.path, view, "state/tree")

@@ -76,7 +76,7 @@ def test_what_a_run_was_asked_said_and_made_stays(daemon: DaemonProcess, repo: P
     assert task["commit"] == git(repo, "rev-parse", f"refs/coachman/run/{made}")
     assert not tree.exists()
     assert not home.exists()
-    assert "t1" not in git(repo, "worktree", "list")
+    assert str(tree) not in git(repo, "worktree", "list")
     assert logs(daemon, made) == []
     assert before[:2] == after[:2]
     changed = {"cleaned", "resumable", "summary"}
@@ -224,7 +224,7 @@ def test_a_removal_that_was_interrupted_is_finished_by_the_next_daemon(
 
     eventually(lambda: task_record(daemon, "t1")["admin"] is None)
     assert not tree.exists()
-    assert "t1" not in git(repo, "worktree", "list")
+    assert str(tree) not in git(repo, "worktree", "list")
     assert not git(repo, "for-each-ref", "refs/coachman/salvage")
     with daemon.client() as client:
         run(client, repo, "say hi", task="t1")

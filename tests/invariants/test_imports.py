@@ -12,6 +12,7 @@ import sourcetree
 MAY_IMPORT_SUBPROCESS = {
     "adapters/coachman_adapters/guest/demo_turn.py": "runs inside the sandbox",
     "daemon/coachmand/permissions/hook.py": "programs of the user's",
+    "daemon/coachmand/repos/packing.py": "git itself, confined, on objects alone",
     "daemon/coachmand/repos/process.py": "git workers",
     "daemon/coachmand/runs/keepers.py": "keepers",
     "sandbox/coachman_sandbox/finder.py": "asks bwrap for its version",

@@ -12,7 +12,7 @@ def place() -> Place:
     return Place(
         workspace="/s/worktrees/r/t1",
         subfolder="",
-        git=GitView("/r/.git", "t1"),
+        git=GitView("/s/runs/x/git"),
         home="/s/agents/r/t1/demo",
         scratch="/s/runs/x/scratch",
         output="/s/runs/x/artifacts",

@@ -40,16 +40,19 @@ def test_edit_never_binds_the_host_root_or_its_etc(
     assert not sources & {"/", "/etc", "/home", "/root", "/run", "/tmp", "/var", "/s", "/r/.git"}
 
 
-def test_the_repository_is_assembled_not_masked(
+def test_of_the_repository_nothing_is_bound_but_what_was_made_for_the_run(
     place: Place, agent: AgentAccess, host: Host
 ) -> None:
-    """Only named parts of the common directory are bound, its config is a file of ours."""
+    """One read-only directory of the run stands for the repository, and a pointer leads there."""
     policy = profiles.edit(place, agent, host)
-    shown = {m.source for m in policy.mounts if isinstance(m, Bind) and m.source.startswith("/r/")}
-    names = ("HEAD", "objects", "refs", "logs", "info", "packed-refs", "shallow", "worktrees/t1")
-    assert shown == {f"/r/.git/{name}" for name in names}
+    shown = [
+        (m.source, m.writable)
+        for m in policy.mounts
+        if isinstance(m, Bind) and m.destination.startswith("/git")
+    ]
+    assert shown == [("/s/runs/x/git", False)]
     covers = [mount for mount in policy.mounts if isinstance(mount, Cover)]
-    pointer = b"gitdir: /git, coachman commits for you/worktrees/t1\n"
+    pointer = b"gitdir: /git, coachman commits for you\n"
     assert [(cover.destination, cover.content) for cover in covers] == [
         ("/workspace/.git", pointer)
     ]

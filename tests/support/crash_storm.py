@@ -30,7 +30,7 @@ ASKS = "ask one\nchunks 20\nask two\nsay {word}"
 # Enough said for a checkpoint.
 LONG = "chunks 12000\nsay {word}"
 # Reached on a full disk, in cleanups and behind a torn tail only, which tests of their own hold.
-ELSEWHERE = ("storage.", "cleanup.", "disk.truncate")
+ELSEWHERE = ("storage.", "cleanup.", "view.", "disk.truncate")
 FAULTS = ("orphans", "lost events", "lost promises", "false successes", "stuck runs", "broken")
 
 

@@ -20,19 +20,24 @@ ENV = {
 OWN = ("objects", "refs/coachman", "worktrees", "logs")
 
 
-def git_bytes(where: Path | str, *words: str, stdin: bytes | None = None) -> bytes:
+def git_bytes(
+    where: Path | str,
+    *words: str,
+    stdin: bytes | None = None,
+    env: Mapping[str, str] | None = None,
+) -> bytes:
     """What git prints; a failure is an exception that shows its stderr."""
-    done = subprocess.run(
-        ["git", "-C", str(where), *words], env=ENV, input=stdin, capture_output=True, check=False
-    )
+    command = ["git", "-C", str(where), *words]
+    environment = {**ENV, **(env or {})}
+    done = subprocess.run(command, env=environment, input=stdin, capture_output=True, check=False)
     if done.returncode:
         raise AssertionError(f"git {' '.join(words)}: {done.stderr.decode(errors='replace')}")
     return done.stdout
 
 
-def git(where: Path | str, *words: str) -> str:
+def git(where: Path | str, *words: str, env: Mapping[str, str] | None = None) -> str:
     """The same as text without its last line end."""
-    return git_bytes(where, *words).decode("utf-8", "surrogateescape").rstrip("\n")
+    return git_bytes(where, *words, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def write(root: Path, files: Mapping[str, bytes]) -> None:

@@ -59,6 +59,11 @@ class RunDirectory:
         return self.path / "scratch"
 
     @property
+    def git(self) -> Path:
+        """What the run sees of its repository; gone when the run has ended."""
+        return self.path / "git"
+
+    @property
     def delegate(self) -> Path:
         """Where the run's own socket lies, bound into its sandbox."""
         return self.path / "delegate"

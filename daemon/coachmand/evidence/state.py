@@ -85,6 +85,10 @@ class StateDirectory:
     def worktree(self, repo: str, task: str) -> Path:
         return self.worktrees / repo / task
 
+    def views(self, repo: str) -> Path:
+        """What runs are shown of a repository, kept for each base."""
+        return self.root / "views" / repo
+
     def homes(self, repo: str, task: str) -> Path:
         """All private homes of a task."""
         return self.root / "agents" / repo / task

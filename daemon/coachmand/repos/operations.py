@@ -14,10 +14,12 @@ from coachmand.repos import (
     inspection,
     instructions,
     landlock,
+    packing,
     patches,
     salvage,
     snapshots,
     trimming,
+    viewing,
     worktrees,
 )
 
@@ -100,6 +102,24 @@ def _moved(params: Params) -> list[Grant]:
     return [(path, landlock.WRITE) for path in paths]
 
 
+def _new_view(params: Params) -> list[Grant]:
+    programs = packing.program_paths(params["git"])
+    return [
+        *_repository(params),
+        *((path, landlock.READ | landlock.EXECUTE) for path in programs),
+        # git opens the one at its start, whatever it is to do; the other names its files.
+        (os.devnull, landlock.READ_FILE | landlock.WRITE_FILE),
+        ("/dev/urandom", landlock.READ_FILE),
+        (params["views_dir"], landlock.WRITE),
+        (params["scratch"], landlock.WRITE),
+    ]
+
+
+def _shown_repository(params: Params) -> list[Grant]:
+    written = (params["views_dir"], params["target"])
+    return [*_repository(params), *((path, landlock.WRITE) for path in written)]
+
+
 def _read_directory(params: Params) -> list[Grant]:
     return [(params["directory"], landlock.READ)]
 
@@ -133,6 +153,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "remove_entry": Operation(worktrees.remove_entry, _old_entry),
     "snapshot": Operation(snapshots.snapshot, _stored_tree, _LONG_S, scratch=True),
     "salvage": Operation(salvage.salvage, _salvaged_tree, _LONG_S, scratch=True),
+    "make_view": Operation(viewing.make_view, _new_view, _LONG_S, scratch=True),
+    "show": Operation(viewing.show, _shown_repository),
     "measure": Operation(trimming.measure, _perhaps(landlock.READ), _LONG_S),
     "trim": Operation(trimming.trim, _perhaps(landlock.REMOVE), _LONG_S),
     "patch": Operation(patches.patch, _repository, _LONG_S),

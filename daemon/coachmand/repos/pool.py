@@ -10,6 +10,7 @@ import trio
 
 from coachmand.repos.beneath import text
 from coachmand.repos.discovery import Found, discover
+from coachmand.repos.errors import FAILED, RepoError
 from coachmand.repos.process import WorkerProcess
 from coachmand.repos.records import (
     Archived,
@@ -17,6 +18,7 @@ from coachmand.repos.records import (
     FileChange,
     Repository,
     Salvage,
+    Shown,
     Snapshot,
     Trimmed,
     as_tuples,
@@ -24,6 +26,7 @@ from coachmand.repos.records import (
 
 IDLE_S = 60.0
 _CLEANUP_S = 120.0
+_SHOW_ATTEMPTS = 3
 # The worker for directories that belong to no repository.
 _NO_REPOSITORY = ""
 
@@ -49,6 +52,7 @@ class GitWorkers:
         self._limit_s = limit_s
         self._idle_s = idle_s
         self._workers: dict[str, WorkerProcess] = {}
+        self._views: dict[tuple[str, str], trio.Lock] = {}
         self._manager = trio.open_nursery()
         self._nursery: trio.Nursery | None = None
 
@@ -199,6 +203,43 @@ class GitWorkers:
             write=write,
         )
         return Salvage(**as_tuples(result))
+
+    async def make_view(self, common: str, views: str, commit: str, git: str) -> str:
+        """Keep a view of what a commit reaches below ``views``, unless there is one.
+
+        ``git`` is git's own program. Returns what was packed: "nothing", "increment" or "whole".
+        """
+        # Whoever wants the same waits for the first, which takes no place of another operation's.
+        async with self._views.setdefault((common, commit), trio.Lock()):
+            made: str = await self._call(
+                common, "make_view", common=common, views_dir=views, tip=commit, git=git
+            )
+        self._views.pop((common, commit), None)
+        return made
+
+    async def show(
+        self,
+        common: str,
+        admin_dir: str,
+        *,
+        base: str,
+        views: str,
+        target: str,
+        config: str,
+        git: str,
+    ) -> Shown:
+        """Fill the empty directory ``target`` with what a run sees of a repository.
+
+        That is what its worktree's HEAD reaches, or ``base`` where that leads to no commit.
+        """
+        params = {"common": common, "admin_dir": admin_dir, "base": base, "views_dir": views}
+        for _ in range(_SHOW_ATTEMPTS):
+            result = await self._call(common, "show", target=target, config=config, **params)
+            shown = Shown(**result)
+            if shown.packs is not None:
+                return shown
+            await self.make_view(common, views, shown.tip, git)
+        raise RepoError(FAILED, "cannot show the repository: its view is never there", "try again")
 
     async def measure(self, directory: str, *, key: str = _NO_REPOSITORY) -> Trimmed:
         """What is below a directory, which need not be there."""

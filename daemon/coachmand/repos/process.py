@@ -11,6 +11,7 @@ from typing import Any
 import trio
 from attrs import define, field
 
+from coachmand import failpoints
 from coachmand.repos.errors import TIMED_OUT, WORKER_LOST, RepoError
 
 WORKER_FILE = Path(__file__).with_name("worker.py")
@@ -108,7 +109,7 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd="/",
-            env={"PATH": path, "LANG": lang},
+            env={"PATH": path, "LANG": lang, **_armed()},
             start_new_session=True,
         )
 
@@ -148,6 +149,12 @@ class WorkerProcess:
         self.ended = True
         for pending in self._pending.values():
             pending.done.set()
+
+
+def _armed() -> dict[str, str]:
+    """What arms a test's failpoints, which strike in the worker as well."""
+    names = (failpoints.VARIABLE, failpoints.LOG_VARIABLE)
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _take_answer(received: bytearray) -> tuple[dict[str, Any], bytes] | None:

@@ -69,6 +69,18 @@ class Salvage:
 
 
 @frozen
+class Shown:
+    """What a run sees of a repository. ``packs`` is None where there is no view of ``tip``.
+
+    ``staged`` counts what only the worktree's index held.
+    """
+
+    tip: str
+    packs: int | None
+    staged: int = 0
+
+
+@frozen
 class Trimmed:
     """Files that were, or would be, deleted."""
 

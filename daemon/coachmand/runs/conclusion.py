@@ -20,6 +20,7 @@ from ..repos.errors import RepoError
 from . import budgets, outputs, sentinel, verdict
 from .attempt import STDERR_TAIL_BYTES
 from .prepare import admin_dir
+from .shown import hide_repository
 from .summary import summary_of
 from .timing import ENDING
 
@@ -66,9 +67,11 @@ async def product_of(run: "Run") -> Product:
     Where git cannot, the work stays in the worktree and a warning says so.
     """
     if run.view.attempt == 0:
+        await hide_repository(run.directory)
         return Product()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outputs.clear_scratch, run)
+        nursery.start_soon(hide_repository, run.directory)
         found = await _changes_of(run)
         kept = await outputs.archive(run)
     return evolve(

@@ -34,6 +34,7 @@ from .places import guest_files, make, places_of
 from .record import Record
 from .removal import remove_worktree
 from .services import Services
+from .shown import show_repository, view_beside
 from .tasks import MAKING, Task, TaskStore
 
 CLIENT = str(Path(wire.__file__).parent)
@@ -151,6 +152,8 @@ async def prepare(
     """
     try:
         site = await _site(record, services, start)
+        if record.repository.is_there:
+            await show_repository(record, directory, services, site.admin)
         instructions = await _instructions(record, services, site)
         inputs = await _inputs(record, services)
         launch = await trio.to_thread.run_sync(
@@ -232,7 +235,10 @@ async def _new_worktree(record: Record, services: Services, tasks: TaskStore, ta
     elif await trio.to_thread.run_sync(_is_vacant, tree):
         await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, MAKING)
     start = task.kept or repo.base
-    path = await services.workers.create_worktree(repo.common_dir, admin_name(record), tree, start)
+    async with view_beside(record, services, start):
+        path = await services.workers.create_worktree(
+            repo.common_dir, admin_name(record), tree, start
+        )
     # The name may have been taken by something else: what it became is kept.
     admin = os.path.basename(path)
     await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, admin)
@@ -325,9 +331,8 @@ def compile_launch(
 ) -> tuple[Launch, Path]:
     """The sandbox of a run and its home. Reads the host, changes nothing. Blocks."""
     adapter = services.adapters[record.adapter]
-    repo = record.repository
     program = _program(record, services, environment)
-    view = gitview.git_view(repo.common_dir, site.admin) if repo.is_there else None
+    view = GitView(str(directory.git)) if record.repository.is_there else None
     # Read anew: a laptop changes its network between two runs, a caller its certificates.
     host = read_host(environment)
     access = _access(record, services, environment, plan, program)
@@ -372,9 +377,8 @@ def planned_policy(
     """The policy and the command to come, of the same digest, before there is a worktree. Pure."""
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, ""))
-    common = record.repository.common_dir
-    view = GitView(common, admin_name(record)) if common else None
     directory = RunDirectory(services.state.run(record.run))
+    view = GitView(str(directory.git)) if record.repository.is_there else None
     access = _access(record, services, environment, plan, program)
     place = _place(record, directory, services, view, "", program.python)
     policy, _ = build_policy(record, services, place, access, services.boundary.host)

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import trio
 
+from ..evidence.rundir import RunDirectory
 from ..failpoints import reach
 from .services import Services
+from .shown import hide_repository
 from .tasks import Task, TaskStore
 
 LOGS = ("stdout.*", "stderr.*", "stdin.log", "checkpoint.json")
@@ -56,4 +58,6 @@ async def remove_logs(services: Services, run: str) -> int:
     scratch = directory / "scratch"
     more = await services.workers.measure(str(scratch))
     await services.workers.delete_tree(str(scratch))
+    # A run that nobody could conclude has one still.
+    await hide_repository(RunDirectory(directory))
     return trimmed.bytes + more.bytes

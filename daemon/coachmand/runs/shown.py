@@ -1,0 +1,80 @@
+"""What a run sees of its repository: made before its agent starts, gone once the run has ended."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator
+
+import trio
+
+from coachman_sandbox import executables, gitview
+
+from .. import durable
+from ..evidence.rundir import RunDirectory
+from ..repos.errors import RepoError
+from .record import Record
+from .services import Services
+
+
+def find_git(record: Record, services: Services) -> str:
+    """git's own program, outside of what agents write. Blocks. Raises ExecutableError."""
+    state, toplevel = services.state, record.repository.toplevel
+    written = (str(state.root), str(state.worktrees), toplevel)
+    forbidden = tuple(os.path.realpath(path) for path in written)
+    return executables.resolve(("git",), services.environment, forbidden=forbidden).path
+
+
+async def show_repository(
+    record: Record, directory: RunDirectory, services: Services, admin: str
+) -> None:
+    """Fill the run's ``git`` directory. Raises RepoError, ExecutableError."""
+    repo, views = record.repository, services.state.views(record.repository.key)
+
+    def prepare() -> tuple[str, str]:
+        # An attempt before this one, or a daemon that was killed, may have left one.
+        shutil.rmtree(directory.git, ignore_errors=True)
+        durable.make_directory(directory.git)
+        durable.make_directory(views)
+        return find_git(record, services), gitview.shown_config(repo.common_dir)
+
+    git, config = await trio.to_thread.run_sync(prepare)
+    await services.workers.show(
+        repo.common_dir,
+        os.path.join(repo.common_dir, "worktrees", admin),
+        base=repo.base,
+        views=str(views),
+        target=str(directory.git),
+        config=config,
+        git=git,
+    )
+
+
+@contextlib.asynccontextmanager
+async def view_beside(record: Record, services: Services, commit: str) -> AsyncIterator[None]:
+    """Make the view of a commit beside what is done meanwhile; `show_repository` tells failures."""
+    views = services.state.views(record.repository.key)
+    failed: RepoError | None = None
+
+    async def make() -> None:
+        if await trio.Path(views, commit).is_dir():
+            return
+        with contextlib.suppress(RepoError, executables.ExecutableError, OSError):
+            await trio.to_thread.run_sync(durable.make_directory, views)
+            git = await trio.to_thread.run_sync(find_git, record, services)
+            await services.workers.make_view(record.repository.common_dir, str(views), commit, git)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(make)
+        try:
+            yield
+        except RepoError as error:
+            # As it is, not in a group.
+            failed = error
+            nursery.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+
+
+async def hide_repository(directory: RunDirectory) -> None:
+    """Remove what the run saw; the packs of kept views stay."""
+    await trio.to_thread.run_sync(lambda: shutil.rmtree(directory.git, ignore_errors=True))
