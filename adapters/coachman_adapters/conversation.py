@@ -223,13 +223,15 @@ class UserFiles:
     ``directory`` is relative to both homes; where the environment sets ``variable``, the user's
     is there instead. ``settings`` (configuration, instructions, rules, skills) and ``credentials``
     are paths below it, files or whole directories; what does not exist is left out. A sealed run
-    gets the credentials alone.
+    gets the credentials alone, and of each file of ``endpoints`` (JSON or TOML) the members that
+    say where the model is that they are for, and which.
     """
 
     directory: str
     variable: str | None = None
     settings: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
+    endpoints: Mapping[str, tuple[str, ...]] = field(factory=dict)
 
 
 def _as_it_is(content: bytes, _cwd: str) -> bytes:

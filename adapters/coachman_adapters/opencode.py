@@ -70,6 +70,10 @@ USER_FILES = (
                 "skill",
             )
         ),
+        endpoints=dict.fromkeys(
+            ("opencode/opencode.json", "opencode/opencode.jsonc"),
+            ("provider", "model", "small_model", "enabled_providers", "disabled_providers"),
+        ),
     ),
     UserFiles(".local/share", "XDG_DATA_HOME", credentials=("opencode/auth.json",)),
 )

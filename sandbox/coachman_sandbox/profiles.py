@@ -266,8 +266,8 @@ SEALED = Profile(
         "host_paths": "/usr and a synthesized /etc read-only, the agent's own program at its own "
         "path; the run's own directories lie at neutral ones",
         "instructions": "none but the prompt and the inputs",
-        "identity": "opaque: a private home with the agent's login alone; neither run nor task nor "
-        "time zone nor names of your network",
+        "identity": "opaque: a private home with the agent's login, and where the model is that it "
+        "is for; neither run nor task nor time zone nor names of your network",
     },
     build=sealed,
     delegates=False,

@@ -30,6 +30,8 @@ SCENARIOS = {
     "resume": "resumes the very session",
     "usage": "tokens and cost of three turns over a resume are the model's",
     "wrong_session": "fails where the session is gone, and begins no other",
+    "review": "runs a command in a tree that it cannot write",
+    "sealed": "runs a command with no tree, no repository and no settings of the user's",
     "daemon_killed": "goes on in a tool when the daemon is killed; no event lost",
 }
 PASSES, FAILS = "yes", "no"

@@ -53,6 +53,10 @@ class Stage:
             path = self.daemon.home / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        config = self.daemon.home / ".config/coachman/config.toml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        with config.open("a") as file:
+            file.write(f'\n[storage]\nsealed = "{root}/neutral"\n')
         self.repo = make_repository(root / "repo")
         (self.repo / "note.sh").write_text(NOTE)
         (self.repo / "linger.sh").write_text(LINGER)
@@ -84,14 +88,14 @@ class Stage:
         )
         return Play(self, started["run"], asked)
 
-    def once(self, prompt: str) -> "Play":
+    def once(self, prompt: str, **members: Any) -> "Play":
         """A run of one prompt, with everything allowed.
 
         Of a part that is to be asked, it is one that is kept and then closed: the CLI has
         another way for runs that take one prompt and ask for nothing.
         """
         keep = self.part.permissions == "ask"
-        play = self.start(prompt, keep=keep, permissions="allow")
+        play = self.start(prompt, keep=keep, permissions="allow", **members)
         if keep:
             play.close()
         return play

@@ -48,6 +48,12 @@ USER_FILES = UserFiles(
         "skills",
     ),
     credentials=("auth.json",),
+    endpoints={
+        "config.toml": (
+            *("model", "model_provider", "model_providers"),
+            *("openai_base_url", "chatgpt_base_url"),
+        )
+    },
 )
 SESSIONS = SessionFiles(
     USER_FILES, ("sessions/*/*/*/rollout-*-{session}.jsonl",), place=lambda path, _cwd: path

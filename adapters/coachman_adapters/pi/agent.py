@@ -76,6 +76,10 @@ USER_FILES = UserFiles(
         "extensions",
     ),
     credentials=("auth.json",),
+    endpoints={
+        "models.json": ("providers",),
+        "settings.json": ("defaultProvider", "defaultModel"),
+    },
 )
 
 

@@ -10,8 +10,7 @@ import trio
 from attrs import evolve, frozen
 
 from coachman import wire
-from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan, UserFiles
-from coachman_adapters.seeds import content_of
+from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan
 from coachman_sandbox import environment as crossing
 from coachman_sandbox import executables, gitview, layout
 from coachman_sandbox.bubblewrap import Compiled, compile_policy
@@ -22,13 +21,12 @@ from coachman_sandbox.profiles import PROFILES
 from .. import durable
 from ..build import installed_version
 from ..evidence.rundir import RunDirectory
-from ..evidence.seeds import copy_files, read_file, write_seed
 from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
 from ..repos.records import Artifact
 from ..rpc.errors import RpcError
-from . import compiled
-from .adopted import copy_session, source_of
+from . import compiled, userfiles
+from .adopted import copy_session
 from .members import Site
 from .places import guest_files, make, places_of
 from .record import Record
@@ -279,15 +277,13 @@ def _place_and_compile(
     durable.make_directory(private)
     if record.delegate is not None:
         durable.make_directory(directory.delegate)
-    _copy_user_files(record, adapter, environment, private)
+    userfiles.copy(record, adapter, environment, private)
     # The session of a later attempt lies there already, and has gone on.
     if is_first and record.session is not None and record.resumed_from is None:
         assert adapter.spec.sessions is not None
         cwd = os.path.join(layout.WORKSPACE, site.subfolder).rstrip("/")
         copy_session(record.session, adapter.spec.sessions, environment, cwd, private)
-    for seed in plan.seeds:
-        own = _users_own(seed.path, record, adapter, environment) if seed.defaults else None
-        write_seed(private, seed.path, content_of(seed, own), seed.mode)
+    userfiles.seed(plan, record, adapter, environment, private)
     return launch
 
 
@@ -295,30 +291,6 @@ def _subfolder(record: Record) -> str:
     """The caller's own folder of the worktree; its top where the base does not have it."""
     prefix = record.repository.prefix
     return prefix if os.path.isdir(os.path.join(record.worktree, prefix)) else ""
-
-
-def _copy_user_files(
-    record: Record, adapter: Adapter, environment: Mapping[str, str], home: Path
-) -> None:
-    for files in adapter.spec.user_files:
-        source = source_of(files, environment)
-        copy_files(source, _lent(files, record), home, files.directory)
-
-
-def _lent(files: UserFiles, record: Record) -> tuple[str, ...]:
-    """Those that the run's profile gives to the agent."""
-    return (files.settings if PROFILES[record.profile].inherits else ()) + files.credentials
-
-
-def _users_own(
-    path: str, record: Record, adapter: Adapter, environment: Mapping[str, str]
-) -> bytes | None:
-    """The user's own file that the agent has at ``path`` of its home; None where it has none."""
-    for files in adapter.spec.user_files:
-        relative = os.path.relpath(path, files.directory)
-        if relative in _lent(files, record):
-            return read_file(os.path.join(source_of(files, environment), relative))
-    return None
 
 
 def compile_launch(

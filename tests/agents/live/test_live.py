@@ -5,6 +5,7 @@ What a CLI cannot do stands in `live_cannot`, with a proof that is run instead.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -257,6 +258,35 @@ def test_wrong_session(stage: Stage) -> None:
     assert result["outcome"] == "failed"
     assert result["final_message"] == ""
     assert len(stage.model.requests) == asked
+
+
+@scenario
+def test_review(stage: Stage) -> None:
+    """A command runs and its output is told; the tree stays as it was."""
+    play = stage.once("RUN sh note.sh >/output/note; touch made\nSAY finished", profile="review")
+    result = play.result()
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert result["final_message"].strip() == "finished"
+    assert (result["changed_files"], (play.tree / "made").exists()) == ([], False)
+    assert _artifacts(result) == {"note": "it ran\n"}
+
+
+@scenario
+def test_sealed(stage: Stage) -> None:
+    """The model is reached with the login and its endpoint alone; a command runs."""
+    play = stage.once("RUN ls /workspace >/output/found\nSAY finished", profile="sealed")
+    result = play.result()
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert result["final_message"].strip() == "finished"
+    assert _artifacts(result) == {"found": ""}
+
+
+def _artifacts(result: dict[str, Any]) -> dict[str, str]:
+    """The files that a run left, by name."""
+    where = Path(result["evidence_dir"], "artifacts")
+    return {each["path"]: (where / each["path"]).read_text() for each in result["artifacts"]}
 
 
 @scenario

@@ -1,0 +1,62 @@
+"""What of the user's own files an agent has in its private home, as far as its profile goes."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from coachman_adapters.conversation import Adapter, LaunchPlan, UserFiles
+from coachman_adapters.seeds import content_of, members_of
+from coachman_sandbox.profiles import PROFILES
+
+from ..evidence.seeds import copy_files, read_file, write_seed
+from .adopted import source_of
+from .record import Record
+
+Environment = Mapping[str, str]
+
+
+def copy(record: Record, adapter: Adapter, environment: Environment, home: Path) -> None:
+    """Copy them as they are now. Blocks. Raises OSError."""
+    for files in adapter.spec.user_files:
+        copy_files(source_of(files, environment), _lent(files, record), home, files.directory)
+        if not _inherits(record):
+            for path in files.endpoints:
+                if (content := _endpoint(files, path, environment)) is not None:
+                    write_seed(home, os.path.join(files.directory, path), content)
+
+
+def seed(
+    plan: LaunchPlan, record: Record, adapter: Adapter, environment: Environment, home: Path
+) -> None:
+    """Write what coachman itself gives the agent, under what the user has. Blocks."""
+    for each in plan.seeds:
+        own = _users_own(each.path, record, adapter, environment) if each.defaults else None
+        write_seed(home, each.path, content_of(each, own), each.mode)
+
+
+def _inherits(record: Record) -> bool:
+    return PROFILES[record.profile].inherits
+
+
+def _lent(files: UserFiles, record: Record) -> tuple[str, ...]:
+    """Those that the run's profile gives to the agent whole."""
+    return (files.settings if _inherits(record) else ()) + files.credentials
+
+
+def _endpoint(files: UserFiles, path: str, environment: Environment) -> bytes | None:
+    """What of a file says where the model is that a credential is for."""
+    content = read_file(os.path.join(source_of(files, environment), path))
+    return None if content is None else members_of(content, path, files.endpoints[path])
+
+
+def _users_own(
+    path: str, record: Record, adapter: Adapter, environment: Environment
+) -> bytes | None:
+    """The user's own file that the agent has at ``path`` of its home; None where it has none."""
+    for files in adapter.spec.user_files:
+        relative = os.path.relpath(path, files.directory)
+        if relative in _lent(files, record):
+            return read_file(os.path.join(source_of(files, environment), relative))
+        if relative in files.endpoints:
+            return _endpoint(files, relative, environment)
+    return None
