@@ -238,6 +238,14 @@ def _as_it_is(content: bytes, _cwd: str) -> bytes:
     return content
 
 
+def _whole(session: str) -> str:
+    return session
+
+
+def _by_name(_head: bytes, _session: str) -> bool:
+    return True
+
+
 @frozen
 class SessionFiles:
     """Where the user's own sessions lie, so that one begun by hand can be gone on with.
@@ -245,12 +253,35 @@ class SessionFiles:
     ``patterns`` are globs below the user's directory of ``below``, in which "{session}" is the
     session's id. ``place(path, cwd)`` says where below it the copy belongs for an agent that works
     in ``cwd``; ``rewrite(content, cwd)`` changes what of the content names the directory.
+    Where names hold a part of the id only, ``in_name(session)`` is that part, and
+    ``holds(head, session)`` tells by how a file begins whether it is of the session.
     """
 
     below: UserFiles
     patterns: tuple[str, ...]
     place: Callable[[str, str], str]
     rewrite: Callable[[bytes, str], bytes] = _as_it_is
+    in_name: Callable[[str], str] = _whole
+    holds: Callable[[bytes, str], bool] = _by_name
+
+
+Row = Mapping[str, Any]
+
+
+@frozen
+class SessionStore:
+    """The same of an agent that keeps all sessions in one SQLite database, at ``database``.
+
+    ``queries`` select the rows of one by its id (``:session``), the session's own as "session".
+    ``document(rows)`` makes of them what is put at ``place``, in which "{session}" is the id: the
+    agent's launch takes it in from there. KeyError and ValueError: rows of another form.
+    """
+
+    below: UserFiles
+    database: str
+    queries: Mapping[str, str]
+    document: Callable[[Mapping[str, Sequence[Row]]], bytes]
+    place: str
 
 
 @frozen
@@ -325,7 +356,7 @@ class AgentSpec:
     resumes: bool = False
     exit_status_decides: bool = False
     user_files: tuple[UserFiles, ...] = ()
-    sessions: SessionFiles | None = None
+    sessions: SessionFiles | SessionStore | None = None
     hosts: tuple[str, ...] = ()
     keeps: bool = False
     takes_agent: bool = False

@@ -1,6 +1,8 @@
 """Gemini CLI over ACP on stdio, and the usage in the chat that it records."""
 
 import json
+import re
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from coachman_adapters.conversation import (
     AgentSpec,
     LaunchPlan,
     Seed,
+    SessionFiles,
     Usage,
     UserFiles,
 )
@@ -54,19 +57,62 @@ ENVIRONMENT = {
 }
 # A chat's file is named by the minute and the session: loading a session makes a new file,
 # and in the minute of its creation that is the chat itself, which is lost. So the chat that is
-# to be loaded gets a name of no minute first; and what is past in it is marked by its lines.
+# to be loaded gets a name of no minute first; and what is past in it is marked by its lines. The
+# file that the last loading made has nothing of the chat, and would be loaded in its place.
 LOAD = """\
 set -- "$1" "$HOME"/.gemini/tmp/*/chats/session-*-"${1%%-*}".jsonl
 old="${2%/*}/session-0000-${1%%-*}.jsonl"
 if [ -f "$2" ]; then
   [ "$2" = "$old" ] || mv "$2" "$old"
   wc -l <"$old" >"$HOME/.gemini/past-$1"
+  shift 2
+  for new; do mv "$new" "$new.aside"; done
 fi
 exec "$0" --acp --approval-mode default"""
 COUNT = """\
 set -- "$1" "$HOME"/.gemini/tmp/*/chats/session-*-"${1%%-*}".jsonl
 past=$(cat "$HOME/.gemini/past-$1" 2>/dev/null)
 tail -n "+$((${past:-0} + 1))" "$2" | grep '^{"id":.*"tokens":{' || :"""
+
+
+def _first(session: str) -> str:
+    return session.partition("-")[0]
+
+
+def _place(path: str, cwd: str) -> str:
+    """By the directory that it works in, in a name of no minute: see `LOAD`."""
+    folder = re.sub(r"[^a-z0-9]+", "-", cwd.rsplit("/", maxsplit=1)[-1].lower()).strip("-")
+    session = path.rpartition("-")[2]
+    return f"tmp/{folder or 'project'}/chats/session-0000-{session}"
+
+
+def _holds(head: bytes, session: str) -> bool:
+    return _told(head).get("sessionId") == session
+
+
+def _rewrite(content: bytes, cwd: str) -> bytes:
+    head, newline, rest = content.partition(b"\n")
+    told = {**_told(head), "projectHash": sha256(cwd.encode()).hexdigest()}
+    return json.dumps(told).encode() + newline + rest
+
+
+def _told(content: bytes) -> dict[str, Any]:
+    """What the chat's first line says."""
+    try:
+        told = json.loads(content.partition(b"\n")[0])
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+SESSIONS = SessionFiles(
+    USER_FILES,
+    ("tmp/*/chats/session-*-{session}.jsonl",),
+    _place,
+    _rewrite,
+    in_name=_first,
+    holds=_holds,
+)
 
 
 def _launch(request: AgentRequest) -> LaunchPlan:
@@ -137,6 +183,7 @@ GEMINI = AcpAgent(
         resumes=True,
         keeps=True,
         user_files=(USER_FILES,),
+        sessions=SESSIONS,
         hosts=("generativelanguage.googleapis.com:443", "cloudcode-pa.googleapis.com:443"),
         pricing="google",
     ),

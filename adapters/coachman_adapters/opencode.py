@@ -9,6 +9,7 @@ from coachman_adapters.acp.agent import AcpAgent
 from coachman_adapters.acp.quirks import Conversed, Quirks
 from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan, Usage, UserFiles
 from coachman_adapters.counting import count, to_digits
+from coachman_adapters.opencode_store import TAKE_IN, sessions
 
 # The CLI always asks, whatever the run's own rule is, so that each request is recorded.
 CONFIG: dict[str, Any] = {
@@ -85,8 +86,11 @@ EXPORT_LIMIT_S = 20.0
 def _launch(request: AgentRequest) -> LaunchPlan:
     config = json.dumps(CONFIG, separators=(",", ":"))
     switches = {f"OPENCODE_DISABLE_{name}": "1" for name in DISABLED}
+    argv: tuple[str, ...] = ("{executable}", "acp")
+    if request.session is not None:
+        argv = ("/bin/sh", "-c", TAKE_IN, "{executable}", request.session)
     return LaunchPlan(
-        argv=("{executable}", "acp"),
+        argv=argv,
         env={"OPENCODE_CONFIG_CONTENT": config, **switches},
         epilogue=("/bin/sh", "-c", EXPORT, "{executable}", "{session}"),
         epilogue_limit_s=EXPORT_LIMIT_S,
@@ -181,6 +185,7 @@ OPENCODE = AcpAgent(
         keeps=True,
         takes_agent=True,
         user_files=USER_FILES,
+        sessions=sessions(USER_FILES[1]),
         reports_cost=True,
     ),
     launch=_launch,

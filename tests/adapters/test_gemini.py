@@ -91,7 +91,7 @@ def counted(home: Path, session: str) -> bytes:
 
 
 def test_a_chat_that_is_resumed_has_a_name_of_no_minute(tmp_path: Path) -> None:
-    """Loading makes a file of the minute: it must not be the chat's own, ever again."""
+    """Loading makes a file of the minute: it must neither be the chat nor be loaded for it."""
     directory = chats(tmp_path, "session-2026-01-01T10-00-1b9d6bcd.jsonl")
     words = launched(tmp_path, SESSION)
     chats(tmp_path, "session-2026-01-01T10-00-1b9d6bcd.jsonl")
@@ -100,7 +100,7 @@ def test_a_chat_that_is_resumed_has_a_name_of_no_minute(tmp_path: Path) -> None:
     assert words == ["--acp", "--approval-mode", "default"]
     assert sorted(path.name for path in directory.iterdir()) == [
         "session-0000-1b9d6bcd.jsonl",
-        "session-2026-01-01T10-00-1b9d6bcd.jsonl",
+        "session-2026-01-01T10-00-1b9d6bcd.jsonl.aside",
     ]
 
 
