@@ -162,8 +162,7 @@ def test_a_cursor_resumes_all_runs_across_daemons(
     if how == "killed":
         daemon.restart()
     else:
-        with daemon.client() as client:
-            client.daemon.restart()
+        daemon.restart_in_place()
     with following(daemon, filter={"labels": {"team": "a"}}, cursor=before.cursor) as after:
         last = start(daemon, repo, "chunks 10", labels={"team": "a"})
         with daemon.client() as client:

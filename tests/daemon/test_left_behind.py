@@ -45,7 +45,7 @@ def test_nothing_is_left_of_a_daemon_that_came_back_in_place(
     for _ in range(3):
         with daemon.client() as client:
             client.run.prompt(run, "chunks 20")
-        samples.restart_in_place(daemon)
+        daemon.restart_in_place()
         live.until_parked(daemon, run)
         with daemon.client() as client:
             client.run.prompt(run, "say again")

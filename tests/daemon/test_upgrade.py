@@ -36,14 +36,6 @@ def status(daemon: DaemonProcess) -> Any:
         return client.daemon.status()
 
 
-def restart(daemon: DaemonProcess) -> None:
-    """Restart and wait for the one that comes back: who connects meanwhile is served by it."""
-    with daemon.client() as client:
-        left = client.daemon.restart()["instance"]
-        while client.daemon.status()["instance"] == left:
-            pass
-
-
 def test_a_run_goes_on_while_its_daemon_becomes_another_build(
     daemon: DaemonProcess, installed: Installation, repo: Path
 ) -> None:
@@ -59,7 +51,7 @@ def test_a_run_goes_on_while_its_daemon_becomes_another_build(
         installed.install("2.0")
         installed.touch()
 
-        restart(daemon)
+        daemon.restart_in_place()
         after = status(daemon)
         saved = (at.attempt(daemon, run) / "checkpoint.json").exists()
         client.permission.answer(request, run=run, kind="allow")
@@ -96,7 +88,7 @@ def test_nobody_who_connects_meanwhile_is_refused(
         thread.start()
     for known in (1, 2):
         eventually(lambda known=known: failed or all(len(seen) == known for seen in gone_by))
-        restart(daemon)
+        daemon.restart_in_place()
     for thread in threads:
         thread.join()
 
@@ -112,7 +104,7 @@ def test_a_wait_outlives_a_restart(daemon: DaemonProcess, repo: Path) -> None:
     with daemon.client() as client:
         waiter = threading.Thread(target=lambda: waited.append(client.run.wait([run])))
         waiter.start()
-        restart(daemon)
+        daemon.restart_in_place()
         with daemon.client() as other:
             other.permission.answer(request, run=run, kind="allow")
         waiter.join()
@@ -155,7 +147,7 @@ def test_a_build_that_cannot_start_replaces_nothing(
 
 def test_a_signal_ends_a_daemon_that_came_back(daemon: DaemonProcess) -> None:
     """It removes its socket and leaves with 0, as one that never restarted."""
-    restart(daemon)
+    daemon.restart_in_place()
 
     assert daemon.stop() == 0
     assert not Path(daemon.socket).exists()

@@ -55,7 +55,7 @@ def test_nothing_grows_however_long_agents_and_clients_come_and_go(
                 time.sleep(pause_s)
                 found.append(samples.take(roomy))
             if life == 0:
-                samples.restart_in_place(roomy)
+                roomy.restart_in_place()
     print(storm.told())
     storm.finish()
     print(samples.table(found, life_s * WARM_UP_SHARE))

@@ -127,6 +127,13 @@ class DaemonProcess:
         self.kill()
         self.start()
 
+    def restart_in_place(self) -> None:
+        """Let it come back as an upgrade does: connections wait, runs go on."""
+        with self.client() as client:
+            left = client.daemon.restart()["instance"]
+            while client.daemon.status()["instance"] == left:
+                time.sleep(0.01)
+
     def client(self) -> coachman.Client:
         """A new connection."""
         return coachman.connect(self.socket)

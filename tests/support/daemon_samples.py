@@ -96,14 +96,6 @@ def take(daemon: DaemonProcess) -> Sample:
     )
 
 
-def restart_in_place(daemon: DaemonProcess) -> None:
-    """As an upgrade does: connections wait, runs go on."""
-    with daemon.client() as client:
-        left = client.daemon.restart()["instance"]
-        while client.daemon.status()["instance"] == left:
-            time.sleep(0.01)
-
-
 def memory_of(pid: int) -> dict[str, float]:
     """MiB of a process. One that may not be dumped shows only root its exact numbers; to others
     its resident and anonymous pages, which is a little more."""
