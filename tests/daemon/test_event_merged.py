@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 import coachman
 import recovery_state as at
 from coachman.connection import Connection
-from coachmand.journal.order import Order, Place
+from coachmand.journal.lines import Line
+from coachmand.journal.order import Order, Place, Source
 from coachmand.runs.merged import Chosen, Merged
 from daemon_process import DaemonProcess
 from merged_followers import check_followers_through_kills
@@ -329,3 +331,20 @@ def test_no_index_is_searched_where_all_clients_are_served() -> None:
     assert (len(searched), set(looked)) == (2, {served})
     assert served not in searched
     assert merged.place == Place(1000)
+
+
+async def test_a_reader_of_an_order_without_events_sleeps_until_the_first() -> None:
+    """On a machine where nothing has run yet, whoever waits leaves the daemon to the others."""
+    order, woken = Order(), trio.Event()
+
+    async def read() -> None:
+        await order.changed(Place(1).g)
+        woken.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not woken.is_set()
+        first = order.reserve(1)
+        order.publish(Source("run"), first, [Line(1, b"{}")])
+        await woken.wait()

@@ -139,8 +139,11 @@ class Order:
         return self._recent[start : start + limit]
 
     async def changed(self, seen: int) -> None:
-        """Sleep while ``head`` is ``seen``, until `wake` at the latest."""
-        if self.head == seen:
+        """Sleep while nothing is behind ``seen``, until `wake` at the latest.
+
+        A reader may stand behind the head of an order that is still empty.
+        """
+        if self.head <= seen:
             await self._lot.park()
 
     def wake(self) -> None:
