@@ -117,7 +117,7 @@ async def test_a_long_chain_is_made_short_again(
 ) -> None:
     """However many bases follow each other, a view has few packs, and all of its objects."""
     repo = tmp_path / "r"
-    base = make_repo(repo, {"a": os.urandom(4000)})
+    base = make_repo(repo, {"a": os.urandom(40_000)})
     await make(workers, repo, kept, base)
     made = []
     for number in range(2 * views.MAX_PACKS):
@@ -147,6 +147,9 @@ async def test_a_kill_at_any_step_leaves_a_view_whole_or_absent(
             await make(workers, repo, kept, second)
     monkeypatch.delenv(VARIABLE)
 
+    for name in os.listdir(kept):
+        if name.startswith(".new-"):
+            os.utime(kept / name, (0, 0))
     is_whole = step == "view.placed"
     assert (kept / second).exists() == is_whole
     async with GitWorkers() as workers:
@@ -211,6 +214,30 @@ def test_the_least_recently_used_go_and_those_that_are_used_stay_readable(
     views.tidy(kept)
     assert os.listdir(kept) == ["d"]
     assert (tmp_path / "linked").read_bytes() == b"a" * 100
+
+
+async def test_what_nobody_used_for_long_goes(
+    workers: GitWorkers, tmp_path: Path, kept: Path
+) -> None:
+    """A use makes a view young again; with the last one its folder goes."""
+    repo = tmp_path / "r"
+    old = make_repo(repo, {"a": b"1"})
+    await make(workers, repo, kept, old)
+    write(repo, {"a": b"2"})
+    used = commit_all(repo)
+    git(repo, "worktree", "add", "-q", "--detach", str(tmp_path / "w"))
+    await make(workers, repo, kept, used)
+    for name in (old, used):
+        os.utime(kept / name / "view.json", (0, 0))
+    await show_with(workers, tmp_path, repo / ".git", "w", "run")
+
+    await workers.tidy_views(str(kept), 3600.0)
+    assert os.listdir(kept) == [used]
+    await workers.tidy_views(str(kept), 0.0)
+    await workers.tidy_views(str(kept), 0.0)
+
+    assert "views" not in os.listdir(tmp_path)
+    assert git(tmp_path / "run", "fsck", "--full") == ""
 
 
 async def test_what_a_repository_says_does_not_run(

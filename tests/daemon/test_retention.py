@@ -67,6 +67,21 @@ def test_old_worktrees_that_a_ref_keeps_and_old_logs_go_by_themselves(
     ]
 
 
+def test_views_that_nobody_used_for_long_go_by_themselves(
+    daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
+) -> None:
+    """At the next start: what is kept to be shown to runs is made again when one needs it."""
+    ended(daemon, repo, "t1")
+    (about,) = daemon.state.glob("views/*/*/view.json")
+    os.utime(about, (0, 0))
+    daemon.stop()
+    daemon.start()
+
+    eventually(lambda: not about.parents[1].exists())
+    ended(daemon, repo, "t2")
+    assert about.exists()
+
+
 def test_ages_are_configured(
     daemon: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:

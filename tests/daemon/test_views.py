@@ -38,7 +38,7 @@ def said(client: Client, repo: Path, script: str, task: str, **options: object) 
 
 def kept(daemon: DaemonProcess, repo: Path) -> dict[str, set[str]]:
     """The packs of each view of a repository, by base."""
-    views = views_of(daemon, repo).iterdir()
+    views = views_of(daemon, repo).glob("[!.]*")
     return {view.name: {path.name for path in view.glob("pack/*.pack")} for view in views}
 
 

@@ -155,6 +155,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "salvage": Operation(salvage.salvage, _salvaged_tree, _LONG_S, scratch=True),
     "make_view": Operation(viewing.make_view, _new_view, _LONG_S, scratch=True),
     "show": Operation(viewing.show, _shown_repository),
+    "tidy_views": Operation(viewing.tidy_views, _deleted_directory, _LONG_S),
     "measure": Operation(trimming.measure, _perhaps(landlock.READ), _LONG_S),
     "trim": Operation(trimming.trim, _perhaps(landlock.REMOVE), _LONG_S),
     "patch": Operation(patches.patch, _repository, _LONG_S),

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from coachmand.repos.beneath import raw
 from coachmand.repos.errors import FAILED, RepoError
-from coachmand.repos.lineage import die_with
 
 # Deltas that are there are used again, and no others are looked for: that took most of the time.
 _OPTIONS = ("-q", "--revs", "--window=0", "--threads=1", "--delta-base-offset")
@@ -51,6 +50,8 @@ def pack(
 
     ``sources`` are the object directories that it is read from. Raises RepoError.
     """
+    # It is in the operation's process group and killed with it. Code of ours to run between fork
+    # and exec would cost a copy of this process.
     wanted = f"{tip}\n" + (f"^{known}\n" if known else "")
     try:
         done = subprocess.run(
@@ -60,7 +61,6 @@ def pack(
             check=False,
             cwd=git_dir,
             env=_environment(git_dir, into, sources),
-            preexec_fn=_Tied(),
         )
     except OSError as error:
         raise _failed(f"{git} does not start: {error.strerror}") from error
@@ -69,16 +69,6 @@ def pack(
         said = done.stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:]
         raise _failed(said or f"{git} ended with status {done.returncode}")
     return f"pack-{name}"
-
-
-class _Tied:
-    """Lets git end together with the process that made this."""
-
-    def __init__(self) -> None:
-        self._parent = os.getpid()
-
-    def __call__(self) -> None:
-        die_with(self._parent)
 
 
 def _environment(git_dir: Path, into: Path, sources: Sequence[str]) -> dict[bytes, bytes]:

@@ -217,6 +217,10 @@ class GitWorkers:
         self._views.pop((common, commit), None)
         return made
 
+    async def tidy_views(self, directory: str, unused_s: float) -> None:
+        """Remove the views below a directory that no run used for so long."""
+        await self._call(_NO_REPOSITORY, "tidy_views", directory=directory, unused_s=unused_s)
+
     async def show(
         self,
         common: str,

@@ -33,6 +33,12 @@ def make_view(*, common: str, views_dir: str, tip: str, git: str, scratch: str) 
     return views.make(repo, sources, Path(views_dir), tip, _shallow(common), git, scratch)
 
 
+def tidy_views(*, directory: str, unused_s: float) -> None:
+    """Remove the views below a directory that were not used for so long."""
+    if os.path.isdir(directory):
+        views.tidy(Path(directory), unused_s=unused_s)
+
+
 def show(
     *, common: str, admin_dir: str, base: str, views_dir: str, target: str, config: str
 ) -> dict[str, Any]:

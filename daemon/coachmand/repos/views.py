@@ -24,11 +24,11 @@ from pygit2.enums import SortMode
 from coachmand.failpoints import reach
 from coachmand.repos import packing
 from coachmand.repos.errors import FAILED, RepoError
-from coachmand.repos.serial import serialized
 
 FORMAT = 1
 ABOUT = "view.json"
 _BUILDING, _GOING = ".new-", ".old-"
+_LEFT_S = 60.0
 
 # Beyond these the least recently used go; the newest always stays.
 MAX_VIEWS = 64
@@ -110,9 +110,8 @@ def make(
     """
     if find(views, tip, digest(shallow)):
         return "nothing"
-    with serialized():
-        building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=views))
-        lock = _held(building)
+    building = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=views))
+    lock = _held(building)
     try:
         (building / "pack").mkdir()
         before = _linked(_before(repo, views, tip, digest(shallow)), building)
@@ -205,25 +204,30 @@ def _set_aside(view: Path) -> Path:
     return going
 
 
-def tidy(views: Path, keep: str | None = None) -> None:
-    """Remove what a killed process left, and the least recently used views beyond the bounds."""
+def tidy(views: Path, keep: str | None = None, unused_s: float | None = None) -> None:
+    """Remove what a killed process left, and the least recently used views beyond the bounds.
+
+    ``keep`` counts as the newest. With ``unused_s``, those go as well that were not used for so
+    long, and the folder itself once it is empty.
+    """
     found: list[tuple[float, Path]] = []
-    with serialized():
-        paths = list(views.iterdir())
-        left = [path for path in paths if path.name.startswith(_BUILDING) and _is_left(path)]
-    for path in paths:
-        if path.name.startswith(_GOING) or path in left:
+    for path in views.iterdir():
+        if path.name.startswith(_GOING) or (path.name.startswith(_BUILDING) and _is_left(path)):
             shutil.rmtree(path, ignore_errors=True)
         elif not path.name.startswith("."):
             found.append((_used_s(path), path))
     found.sort(key=lambda each: (each[1].name == keep, each[0]), reverse=True)
     seen: set[int] = set()
     size = 0
-    for number, (_, path) in enumerate(found):
+    for number, (used_s, path) in enumerate(found):
         size += _bytes(path, seen)
-        if number and (number >= MAX_VIEWS or size > MAX_BYTES):
+        is_old = unused_s is not None and used_s < time.time() - unused_s
+        if is_old or (number and (number >= MAX_VIEWS or size > MAX_BYTES)):
             # Under another name first: half a view is never found.
             shutil.rmtree(_set_aside(path), ignore_errors=True)
+    if unused_s is not None:
+        with suppress(OSError):
+            views.rmdir()
 
 
 def _used_s(view: Path) -> float:
@@ -258,11 +262,12 @@ def _is_left(building: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A maker takes the lock right after it made the directory, but not in one step.
+        return os.fstat(descriptor).st_mtime < time.time() - _LEFT_S
     except BlockingIOError:
         return False
     finally:
         os.close(descriptor)
-    return True
 
 
 def _sync(folder: Path) -> None:

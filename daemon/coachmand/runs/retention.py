@@ -8,6 +8,7 @@ import trio
 from .cleanup import Cleanup, Wanted
 from .findings import Finding, find
 from .services import Services
+from .shown import forget_views
 from .tasks import TaskStore
 
 log = structlog.get_logger("cleanup")
@@ -51,6 +52,7 @@ class Retention:
         await self._cleanup.finish()
         await run(Wanted(older_than_s=limits.worktrees_s, logs=False, salvage=False))
         await run(Wanted(older_than_s=limits.raw_logs_s, worktrees=False, salvage=False))
+        await forget_views(self._services)
         self.findings = await self.found(living)
 
     async def found(self, living: Collection[str]) -> list[Finding]:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator
 
 import trio
@@ -14,6 +15,9 @@ from ..evidence.rundir import RunDirectory
 from ..repos.errors import RepoError
 from .record import Record
 from .services import Services
+
+# A view is made again in a second or less for most repositories, and takes as much as a clone.
+VIEWS_UNUSED_S = 14 * 86_400.0
 
 
 def find_git(record: Record, services: Services) -> str:
@@ -73,6 +77,19 @@ async def view_beside(record: Record, services: Services, commit: str) -> AsyncI
             nursery.cancel_scope.cancel()
     if failed is not None:
         raise failed
+
+
+async def forget_views(services: Services) -> None:
+    """Remove the views that nobody used for long; where there is no room, all of them."""
+    unused_s = VIEWS_UNUSED_S if services.storage.ok else 0.0
+
+    def old() -> list[str]:
+        before_s = time.time() - unused_s
+        used = services.state.root.glob("views/*/*/view.json")
+        return sorted({str(path.parents[1]) for path in used if path.stat().st_mtime < before_s})
+
+    for directory in await trio.to_thread.run_sync(old):
+        await services.workers.tidy_views(directory, unused_s)
 
 
 async def hide_repository(directory: RunDirectory) -> None:
