@@ -45,7 +45,7 @@ CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("profile.explain", {"profile": "edit"}, "profile.explain"),
     ("run.list", {"here": "/"}, "here"),
     ("run.get", {"run": "@", "dir": "/"}, "dir"),
-    ("event.subscribe", {"filter": {}}, "filter"),
+    ("event.subscribe", {"filter": {"here": "/"}}, "filter.here"),
 ]
 
 

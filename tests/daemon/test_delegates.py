@@ -101,3 +101,39 @@ def test_what_a_run_is_told_names_no_place_of_the_host(daemon: DaemonProcess, re
     assert str(daemon.root) not in repr(told)
     assert top not in repr([told[0], told[1], told[3], told[5], told[6]])
     assert [row["ancestors"] for row in told[4]["runs"]] == [[middle], []]
+
+
+def test_a_run_follows_its_family_as_one_stream(daemon: DaemonProcess, repo: Path) -> None:
+    """A filter over its own socket takes itself and what it started, at any depth, and no other."""
+    run = parent(daemon, repo)
+    with daemon.client() as client:
+        other = client.run.start("chunks 3", dir=str(repo), agent="demo", labels={"a": "b"})["run"]
+        client.run.wait([other])
+        head = client.event.read(other)["events"][-1]["ts"]
+    with inside(daemon, run) as client, client.follow(labels={"a": "b"}) as stream:
+        grant = {"depth": 1, "children": 1}
+        child = client.run.start("sleep 600", dir=None, labels={"a": "b"}, delegate=grant)["run"]
+        wait_until_active(daemon, child)
+        with inside(daemon, child) as deeper:
+            last = deeper.run.start("say hi", dir=None, labels={"a": "b"})["run"]
+            deeper.run.wait([last])
+            seen_below = [event["run"] for event in deeper.follow(since=0, until_now=True)]
+        told = []
+        for event in stream:
+            told.append(event)
+            if event["type"] == "run.ended":
+                break
+        again = [event["run"] for event in client.follow(since=0, until_now=True)]
+        named = refusal(client, "event.subscribe", {"filter": {"runs": [other]}})
+        place = refusal(client, "event.subscribe", {"filter": {"here": str(repo)}})
+    daemon.restart()
+    with inside(daemon, run) as client:
+        from_files = [event["run"] for event in client.follow(since=0, until_now=True)]
+
+    assert head
+    assert {event["run"] for event in told} == {child, last}
+    assert set(again) == set(from_files) == {run, child, last}
+    assert from_files.count(last) == again.count(last) == len(daemon.events(last))
+    assert set(seen_below) == {child, last}
+    assert (named.name, place.name) == ("NotFound", "Denied")
+    assert str(repo) not in str(told)

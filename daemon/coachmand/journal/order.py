@@ -31,6 +31,7 @@ class Source:
     repo: str = ""
     labels: Mapping[str, str] = field(factory=dict)
     parent: str | None = None
+    ancestors: tuple[str, ...] = ()
 
 
 @frozen

@@ -74,8 +74,9 @@ async def _chosen(context: Context, filter: Filter, dir: str | None) -> Chosen:
             raise RpcError("InvalidParams", text, error.hint) from error
         repo = repo_key(found.common_dir)
     parent = None if filter.parent is None else await context.run(filter.parent, dir)
-    unique = tuple(dict.fromkeys(runs))
-    return Chosen(unique, filter.task, filter.agent, repo, filter.labels, parent)
+    unique, within = tuple(dict.fromkeys(runs)), context.caller
+    root = None if within is None else (await context.supervisor.record_of(within)).root
+    return Chosen(unique, filter.task, filter.agent, repo, filter.labels, parent, within, root)
 
 
 def _place(context: Context, chosen: Chosen, cursor: str | None, since: int | None) -> Place:

@@ -26,7 +26,10 @@ NO_PLACE = -1
 
 @frozen
 class Chosen:
-    """Which runs: those that have all of these facts; ``runs`` are ids."""
+    """Which runs: those that have all of these facts; ``runs`` are ids.
+
+    ``within`` is a run that sees itself and what came from it, ``root`` where its family begins.
+    """
 
     runs: tuple[str, ...] = ()
     task: str | None = None
@@ -34,6 +37,8 @@ class Chosen:
     repo: str | None = None
     labels: Mapping[str, str] = field(factory=dict)
     parent: str | None = None
+    within: str | None = None
+    root: str | None = None
 
     def wants(self, source: Source) -> bool:
         """Whether a run is one of them."""
@@ -43,19 +48,22 @@ class Chosen:
             and self.agent in (None, source.agent)
             and self.repo in (None, source.repo)
             and self.parent in (None, source.parent)
+            and (self.within in (None, source.run) or self.within in source.ancestors)
             and all(source.labels.get(key) == value for key, value in self.labels.items())
         )
 
     @property
     def columns(self) -> dict[str, str]:
         """What the index can compare by itself."""
-        facts = {"task": self.task, "agent": self.agent, "repo": self.repo}
+        facts = {"task": self.task, "agent": self.agent, "repo": self.repo, "root": self.root}
         return {name: value for name, value in facts.items() if value is not None}
 
 
 def _source(summary: Mapping[str, Any]) -> Source:
     facts = ("run", "task", "agent", "repo", "labels")
-    return Source(**{name: summary[name] for name in facts}, parent=summary.get("parent"))
+    ancestors = tuple(summary.get("ancestors") or ())
+    found = {name: summary[name] for name in facts}
+    return Source(**found, parent=summary.get("parent"), ancestors=ancestors)
 
 
 class Merged:

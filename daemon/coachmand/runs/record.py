@@ -144,7 +144,13 @@ class Record:
     def source(self) -> Source:
         """The facts by which those who follow many runs choose it."""
         return Source(
-            self.run, self.task, self.agent, self.repository.key, self.labels, self.parent
+            self.run,
+            self.task,
+            self.agent,
+            self.repository.key,
+            self.labels,
+            self.parent,
+            self.ancestors,
         )
 
     def as_json(self) -> dict[str, Any]:
