@@ -335,10 +335,12 @@ class AgentSpec:
     ``credentials``: those of them whose values are masked everywhere. ``briefed``: its prompt
     ends with what coachman tells a model about its place. ``exit_status_decides``: 0 is
     success even with neither a message nor a change; others that do nothing end ``empty``.
-    ``hosts``: ``host:port`` of the APIs it must reach. ``keeps``: a session takes more prompts
-    in one process. ``takes_agent``: the CLI has agents of its own (``--as``). ``pricing``: the
-    provider id that prices are looked up by where the agent tells none. ``reports_cost``: the
-    agent tells what it costs. ``sessions``: where a session that was begun by hand lies.
+    ``hosts``: ``host:port`` of the APIs it must reach, whoever its provider is.
+    ``honours_proxies``: it goes through the proxy that its environment names.
+    ``keeps``: a session takes more prompts in one process. ``takes_agent``: the CLI has
+    agents of its own (``--as``). ``pricing``: the provider id that prices are looked up by where
+    the agent tells none. ``reports_cost``: the agent tells what it costs. ``sessions``: where a
+    session that was begun by hand lies.
     """
 
     name: str
@@ -358,6 +360,7 @@ class AgentSpec:
     user_files: tuple[UserFiles, ...] = ()
     sessions: SessionFiles | SessionStore | None = None
     hosts: tuple[str, ...] = ()
+    honours_proxies: bool = True
     keeps: bool = False
     takes_agent: bool = False
     pricing: str | None = None

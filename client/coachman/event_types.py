@@ -7,6 +7,7 @@ are left out. Later versions add types and members: readers pass over what they 
 
 from typing import Any, NotRequired, TypedDict
 
+from .event_network import NetworkCounted, NetworkDecided
 from .records import Changes, Commits, Cost, Failure, Option
 
 
@@ -475,6 +476,8 @@ EVENT_TYPES: dict[str, type] = {
     "deadline.warned": DeadlineWarned,
     "deadline.expired": DeadlineExpired,
     "host.suspended": HostSuspended,
+    "network.decided": NetworkDecided,
+    "network.counted": NetworkCounted,
     "feed.failed": FeedFailed,
     "error": Failure,
 }

@@ -90,6 +90,7 @@ class RunMethods(Noun):
         keep: bool | None = None,
         task: str | None = None,
         profile: str | None = None,
+        network: "Sequence[str] | None" = None,
         permissions: "results.Permissions | None" = None,
         rules: "Sequence[Mapping[str, Any]] | None" = None,
         permission_handler: str | None = None,
@@ -119,12 +120,13 @@ class RunMethods(Noun):
         ``stall_s``, ``turn_s``, ``queue_s``, ``permission_s``, ``parked_s`` and
         ``check_s``. With ``keep`` the run takes more prompts until it is closed;
         ``as_agent`` is one of the CLI's own agents, ``session`` one that you began
-        by hand. ``rules`` have ``decide`` (allow, always, deny or ask), ``tool`` (a
-        list of kinds), ``command`` and ``path``; the ``permission_handler`` is
-        file:BASE or command:PATH. ``check`` is a shell command that decides at the
-        end, ``delegate`` what it may start, ``sentinel_file`` a file that says how it
-        ended, ``on_event`` a program that is fed its events. ``on_limit`` is wait or
-        fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes.
+        by hand. ``network`` has words and destinations. ``rules`` have ``decide``
+        (allow, always, deny or ask), ``tool`` (a list of kinds), ``command`` and
+        ``path``; the ``permission_handler`` is file:BASE or command:PATH. ``check``
+        is a shell command that decides at the end, ``delegate`` what it may start,
+        ``sentinel_file`` a file that says how it ended, ``on_event`` a program that is
+        fed its events. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and
+        ``cost_usd``; ``output_limit`` is in bytes.
         """
         # Each parameter has its name on the wire.
         params = given(**{name: value for name, value in locals().items() if name != "self"})

@@ -115,6 +115,7 @@ class AgentInstance:
     mode: str | None = _key(values.string, None)
     usage: str | None = _key(values.one_of(*USAGE_FORMS), None)
     pricing: str | None = _key(values.name, None)
+    hosts: tuple[str, ...] = _key(values.destinations, ())
 
     def adapter_of(self, name: str) -> str:
         """The name of what talks to it, where its own is ``name``."""
@@ -143,6 +144,7 @@ class RepoSettings:
 class ProfileSettings:
     """What is so for the runs behind one boundary, by the profile's name."""
 
+    network: tuple[str, ...] | None = _key(values.network, None)
     rules: tuple[RuleSettings, ...] = field(default=(), metadata={"rows": RuleSettings})
 
 
@@ -153,6 +155,7 @@ class Config:
     agent: str | None = _key(values.name, None)
     profile: str = _key(values.name, "edit")
     permissions: Permissions | None = _key(values.one_of(*PERMISSION_MODES), None)  # noqa: RUF009
+    network: tuple[str, ...] | None = _key(values.network, None)
     permission_handler: str | None = _key(values.handler, None)
     rules: tuple[RuleSettings, ...] = field(default=(), metadata={"rows": RuleSettings})
     on_limit: OnLimit = _key(values.one_of("wait", "fail"), "wait")  # noqa: RUF009

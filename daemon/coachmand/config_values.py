@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coachman_sandbox.network import NetworkError, check_words, parse
 from coachman_sandbox.profiles import PROFILES
 
 from .permissions import commands, globs, handlers
@@ -112,6 +113,30 @@ def one_of(*choices: str) -> Callable[[Any, str], str]:
         return str(value)
 
     return check
+
+
+def network(value: Any, _home: str) -> tuple[str, ...]:
+    """Words and destinations of a network, one or an array."""
+    words = [value] if isinstance(value, str) else value
+    try:
+        if not isinstance(words, list) or not words:
+            raise TypeError
+        return check_words(words)
+    except NetworkError as error:
+        raise UnfitError(f"a network, and {error}") from None
+    except (AttributeError, TypeError):
+        words_ = "agent, registries, full, none, host, or an array of destinations"
+        raise UnfitError(words_) from None
+
+
+def destinations(value: Any, _home: str) -> tuple[str, ...]:
+    """An array of HOST[:PORT] and *.SUFFIX[:PORT]."""
+    try:
+        return tuple(str(parse(each)) for each in value)
+    except NetworkError as error:
+        raise UnfitError(f"destinations, and {error}") from None
+    except (AttributeError, TypeError):
+        raise UnfitError("an array of destinations such as api.example.org:443") from None
 
 
 def some_of(*choices: str) -> Callable[[Any, str], tuple[str, ...]]:

@@ -114,7 +114,7 @@ def check_words(words: Iterable[str]) -> tuple[str, ...]:
         if word in ALONE and len(given) > 1:
             raise NetworkError(f"{word} says all by itself, without {', '.join(given)}")
     entries = [word if word in WORDS else str(parse(word)) for word in given]
-    return tuple(sorted(entries, key=lambda word: (word not in WORDS, word)))
+    return tuple(sorted(dict.fromkeys(entries), key=lambda word: (word not in WORDS, word)))
 
 
 def parse(text: str) -> Destination:

@@ -79,7 +79,7 @@ REFUSED = {
     '[timeouts]\n\nwal = "4h"': "unknown key `timeouts.wal` on line 3; did you mean `wall`?",
     'agnt = "x"': "unknown key `agnt` on line 1; did you mean `agent`?",
     '# one\n# two\n[hosts."~/src"]\nsetup = "x"': "unknown key `hosts` on line 3; known here: "
-    "agent, profile, permissions, permission_handler, rules, on_limit, retries, timeouts, "
+    "agent, profile, permissions, network, permission_handler, rules, on_limit, retries, timeouts, "
     "capacity, storage, retention, agents, repo, profiles, notify, log",
     '[timeouts]\nidle = "1m"': "unknown key `timeouts.idle` on line 2; known here: "
     "wall, work, stall, turn, queue, permission, parked, check",

@@ -243,6 +243,9 @@ class Watcher:
         assert stdout >= self.sizes[0]
         self.sizes = (stdout, stderr)
 
+    def network(self, size: int) -> None:
+        self.network_size = size
+
     def exited(self, record: dict[str, Any]) -> None:
         self.record = record
 

@@ -340,6 +340,14 @@ def _check_ended(_progress: Progress, event: "Mapping[str, Any]") -> str:
     return f"  [check failed: {cut(how, TITLE_COLUMNS)}]"
 
 
+def _network(_progress: "Progress", event: "Mapping[str, Any]") -> str | None:
+    """What was denied; what was allowed goes without saying."""
+    if event.get("allowed"):
+        return None
+    where = f"{visible(event['host'])}:{event.get('port')}" if event.get("host") else "a request"
+    return f"  [network: {where} denied, {visible(event.get('reason'))}]"
+
+
 def _member(label: str, *names: str) -> "Callable[[Progress, Mapping[str, Any]], str | None]":
     def line(_progress: Progress, event: "Mapping[str, Any]") -> str | None:
         text = next((event[name] for name in names if event.get(name)), None)
@@ -371,6 +379,7 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "agent.plan": _plan,
     "agent.notice": _member("note", "text"),
     "agent.noise": _member("noise", "text", "preview"),
+    "network.decided": _network,
     "deadline.warned": _member("deadline near", "which"),
     "deadline.expired": _member("deadline expired", "which"),
     "budget.exceeded": _member("over budget", "which"),

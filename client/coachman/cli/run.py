@@ -48,6 +48,12 @@ COMMAND = Command(
     Option("--keep", "keep it for more prompts, until it is closed"),
     Option("-t --task", "the task, new or to be continued", "TASK"),
     Option("-p --profile", "what it may touch (COACHMAN_PROFILE)", "PROFILE"),
+    Option(
+        "--network",
+        "what it may reach: agent, registries, full, none, host, HOST:PORT, *.SUFFIX",
+        "NETWORK",
+        repeat=True,
+    ),
     Option("-l --label", "a label", "KEY=VALUE", repeat=True),
     Option(
         "--permissions", "allow, ask or deny what it asks for", "MODE", choices=PERMISSION_MODES
@@ -146,6 +152,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "keep": arguments.has("keep") or None,
         "task": arguments.text("task"),
         "profile": arguments.text("profile") or console.env.get("COACHMAN_PROFILE"),
+        "network": destinations(arguments.texts("network")),
         "permissions": mode,
         "rules": [rule_of(text) for text in arguments.texts("rule")] or None,
         "permission_handler": handler_of(arguments.text("permission-handler")),
@@ -280,8 +287,21 @@ def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
     return lines
 
 
+def destinations(texts: list[str]) -> list[str] | None:
+    """The words of a network: each option may have several, with commas between them."""
+    return [word for text in texts for word in text.split(",") if word.strip()] or None
+
+
 def network(mode: str) -> str:
-    """The network mode and, for the host's, what it means."""
-    if mode == "host":
-        return "host (the machine's own: loopback services and the local network are in reach)"
-    return visible(mode)
+    """The network mode and what it means."""
+    if mode in _NETWORKS:
+        return f"{mode} ({_NETWORKS[mode]})"
+    return visible(mode).replace(",", ", ")
+
+
+_NETWORKS = {
+    "host": "the machine's own: loopback services and the local network are in reach",
+    "agent": "the hosts of its agent only",
+    "full": "every public host, through the gate",
+    "none": "nothing at all",
+}

@@ -49,6 +49,8 @@ BUDGET_EXCEEDED = "budget.exceeded"
 DEADLINE_WARNED = "deadline.warned"
 DEADLINE_EXPIRED = "deadline.expired"
 HOST_SUSPENDED = "host.suspended"
+NETWORK_DECIDED = "network.decided"
+NETWORK_COUNTED = "network.counted"
 FEED_FAILED = "feed.failed"
 ERROR = "error"
 
@@ -116,6 +118,8 @@ EVENT_TYPES = (
         CHECK_STARTED,
         DEADLINE_WARNED,
         HOST_SUSPENDED,
+        NETWORK_DECIDED,
+        NETWORK_COUNTED,
         FEED_FAILED,
         ERROR,
     }
@@ -140,6 +144,8 @@ __all__ = [
     "INPUT",
     "LIMIT_REACHED",
     "MESSAGE_CHUNK",
+    "NETWORK_COUNTED",
+    "NETWORK_DECIDED",
     "NOISE",
     "NOTICE",
     "PERMISSION_PASSED",

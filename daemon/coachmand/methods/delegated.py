@@ -19,7 +19,8 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "daemon.ping": "",
         "rpc.discover": "",
         "run.start": "prompt agent model effort provider as_agent keep task profile permissions"
-        " base labels title request_key no_wait dry_run on_limit retries priority output_limit"
+        " network base labels title request_key no_wait dry_run on_limit retries priority"
+        " output_limit"
         " timeouts timeouts.wall_s timeouts.work_s timeouts.stall_s timeouts.turn_s"
         " timeouts.queue_s timeouts.permission_s timeouts.parked_s timeouts.check_s"
         " limits limits.tokens limits.cost_usd"

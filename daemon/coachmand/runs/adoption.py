@@ -46,6 +46,9 @@ class Watcher:
         self._run.timing.heard()
         self._run.post(inbox.OutputGrew())
 
+    def network(self, size: int) -> None:
+        self._run.post(inbox.NetworkDecided())
+
     def exited(self, record: dict[str, Any]) -> None:
         self._run.post(inbox.Exited(record))
 
@@ -171,6 +174,7 @@ async def start_attempt(run: "Run", prepared: Launch, starting: Starting) -> Non
         await _read_end(run, path)
     else:
         # What was said before we were attached is announced to nobody.
+        run.post(inbox.NetworkDecided())
         run.post(inbox.OutputGrew())
 
 
@@ -240,6 +244,7 @@ async def _go_on(run: "Run", path: os.PathLike[str]) -> None:
         await run.climb()
     else:
         await first_words(run)
+    run.post(inbox.NetworkDecided())
     run.post(inbox.OutputGrew())
 
 
@@ -352,6 +357,7 @@ async def find_keeper(run: "Run") -> None:
     link = await _reach(run, path)
     if link is not None:
         await run.attempt.rejoin(link)
+        run.post(inbox.NetworkDecided())
         run.post(inbox.OutputGrew())
     else:
         await _read_end(run, path)

@@ -30,6 +30,9 @@ class Watcher:
     def storage(self, error: str | None, number: int | None) -> None:
         pass
 
+    def network(self, size: int) -> None:
+        pass
+
     def exited(self, record: dict[str, Any]) -> None:
         self.over.set()
 

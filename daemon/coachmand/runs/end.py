@@ -12,7 +12,7 @@ from ..failpoints import reach
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..permissions import modes
-from . import inbox
+from . import decisions, inbox
 from .attempt import Attempt
 from .conclusion import product_of
 from .costs import cost_of
@@ -141,8 +141,9 @@ class End:
         self.concluding = not run.view.goes_on
         self._take_family_along()
         if not run.view.attempt_over:
-            decision = modes.withdrawn("agent")
-            leftovers = [resolved(request, decision) for request in run.view.pending]
+            withdrawn = modes.withdrawn("agent")
+            leftovers = [resolved(request, withdrawn) for request in run.view.pending]
+            leftovers += await decisions.counted(run)
             await run.record([*leftovers, Entry(v.ATTEMPT_ENDED, {"exit": dict(exit)})])
             reach("end.attempt_over")
         if self.concluding:

@@ -191,6 +191,11 @@ def _check_ended(view: "View", event: Event) -> None:
     view.now = None
 
 
+def _network_decided(view: "View", event: Event) -> None:
+    host, allowed = event["host"], event["allowed"]
+    view.noted.append(f"{host}:{event['port']}" if allowed else f"!{host or event['reason']}")
+
+
 def _closing(view: "View", _event: Event) -> None:
     view.closing = True
 
@@ -398,6 +403,7 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.LIMIT_REACHED: _limit_reached,
     v.BUDGET_EXCEEDED: _exceeded,
     v.DEADLINE_WARNED: _warned,
+    v.NETWORK_DECIDED: _network_decided,
     v.ERROR: _faulted,
     v.FEED_FAILED: _feed_failed,
     v.HOST_SUSPENDED: _slept,

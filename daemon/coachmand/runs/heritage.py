@@ -67,6 +67,7 @@ class Heritage:
             env=self.parent.lent,
             agent=self._agent(request.agent),
             profile=request.profile or fixed.profile,
+            network=request.network or tuple(fixed.network.split(",")),
             permissions=self._permissions(request.permissions),
             rules=tuple(dict.fromkeys(rule.requested for rule in fixed.rules)),
             permission_handler=next((each.text for each in fixed.handlers), NO_HANDLER),
@@ -227,7 +228,13 @@ class Heritage:
         """
         child, parent = planned.record, self.parent.fixed
         # Which agent and which task it has was decided above: what that takes is not the question.
-        as_child = evolve(parent, agent=child.agent, adapter=child.adapter, task=child.task)
+        as_child = evolve(
+            parent,
+            agent=child.agent,
+            adapter=child.adapter,
+            task=child.task,
+            reaches=child.reaches,
+        )
         try:
             own = await policy_as(child, self._services, planned.environment)
             has = await policy_as(as_child, self._services, self.parent.environment)

@@ -58,6 +58,11 @@ class OutputGrew:
 
 
 @frozen
+class NetworkDecided:
+    """The run's gate wrote down something new."""
+
+
+@frozen
 class Exited:
     """The agent's process tree is gone; ``exit`` is the keeper's record."""
 
@@ -249,6 +254,7 @@ Message = (
     | Failed
     | OutputGrew
     | Exited
+    | NetworkDecided
     | KeeperGone
     | EpilogueDone
     | CheckDone

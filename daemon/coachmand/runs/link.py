@@ -44,6 +44,9 @@ class KeeperWatcher(Protocol):
     def output(self, stdout: int, stderr: int) -> None:
         """So many bytes of each stream are in segments now; calls are coalesced."""
 
+    def network(self, size: int) -> None:
+        """The gate wrote down something new: so many bytes are in its log."""
+
     def exited(self, record: dict[str, Any]) -> None:
         """The sandbox ended; the content of exit.json, which is durable."""
 
@@ -236,6 +239,8 @@ class KeeperLink:
                 self._answer(message)
             case "output":
                 self._watcher.output(message["stdout"], message["stderr"])
+            case "network":
+                self._watcher.network(message["size"])
             case "exit":
                 self._watcher.exited(message)
             case "storage":

@@ -29,6 +29,7 @@ from .requested_agent import (
     instance_model,
     program_of,
 )
+from .requested_network import networked
 from .requested_permissions import check_asks, deciding, fed_program
 from .requested_place import (
     base_of,
@@ -133,6 +134,7 @@ async def plan(
         **_told(request, name, adapter, services),
         **_session(request, resumed),
     )
+    record = evolve(record, **await networked(request, record, adapter, services, environment))
     policy, command = planned_policy(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:

@@ -27,6 +27,7 @@ from ..repos.records import Artifact
 from ..rpc.errors import RpcError
 from . import compiled, userfiles
 from .adopted import copy_session
+from .gating import connected, orders
 from .members import Site
 from .places import guest_files, make, places_of
 from .record import Record
@@ -369,7 +370,7 @@ def build_policy(
     profile = PROFILES[record.profile].build
 
     def build(place: Place, access: AgentAccess, host: Host) -> Policy:
-        policy = profile(place, access, host)
+        policy = connected(profile(place, access, host), record.destinations)
         disk_bytes = services.config.storage.disk_limit
         return evolve(policy, caps=policy.caps and evolve(policy.caps, disk_bytes=disk_bytes))
 
@@ -459,5 +460,6 @@ def launch_record(
         "wall_deadline_boottime_s": deadline_s,
         "boot_id": services.boot,
         "mask": list(launch.mask),
+        "gate": orders(launch.policy.network),
         **limits,
     }

@@ -7,6 +7,7 @@ import cattrs
 from attrs import field, frozen
 
 from coachman.results import OnLimit, Permissions
+from coachman_sandbox.network import Network, resolve
 from coachman_sandbox.profiles import PROFILES
 
 from ..evidence.ids import handle_of
@@ -64,7 +65,8 @@ class Record:
     ``on_event`` is fed what happens.
     ``session`` is the one to take up again, of the run ``resumed_from``, with the
     ``session_counters`` that its last run left. ``ancestors`` are the runs that it belongs
-    to, the one that a person started first, its parent last. ``lent`` names the values that a
+    to, the one that a person started first, its parent last. ``reaches`` are its agent's own
+    destinations, which the ``network`` "agent" stands for. ``lent`` names the values that a
     person lent and that it may lend on.
     """
 
@@ -97,6 +99,7 @@ class Record:
     rules: tuple[Rule, ...] = ()
     handlers: tuple[Handler, ...] = ()
     network: str = "host"
+    reaches: tuple[str, ...] = ()
     model: str | None = None
     effort: str | None = None
     provider: str | None = None
@@ -124,6 +127,16 @@ class Record:
     def writes(self) -> bool:
         """Whether its agent may change the task's worktree."""
         return PROFILES[self.profile].writes
+
+    @property
+    def destinations(self) -> Network:
+        """What its network is, compiled."""
+        return resolve(self.network.split(","), self.reaches)
+
+    @property
+    def has_gate(self) -> bool:
+        """Whether a gate stands between its agents and the network."""
+        return self.destinations.kind == "gate"
 
     @property
     def parent(self) -> str | None:

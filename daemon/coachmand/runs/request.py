@@ -16,6 +16,7 @@ from .budgets import Limits
 from .grants import Delegate
 
 MAX_LABELS = 64
+MAX_DESTINATIONS = 200
 MAX_KEY_CHARACTERS = 256
 MOST_RETRIES = 20
 MOST_PRIORITY = 10
@@ -28,6 +29,10 @@ def _is_path(path: str) -> bool:
 
 def are_words(words: Iterable[str]) -> bool:
     return not any("\0" in word for word in words)
+
+
+def _is_network(words: tuple[str, ...]) -> bool:
+    return 1 <= len(words) <= MAX_DESTINATIONS
 
 
 def _is_key(key: str) -> bool:
@@ -74,6 +79,8 @@ class StartRequest:
     ``env`` lends the values of the variables that the agent declares; they stay in memory.
     ``as_agent`` names one of the CLI's own agents. ``session`` is one that the user began by hand:
     the run goes on in a copy of it. With ``keep`` the run takes more prompts.
+    ``network`` has words (agent, registries, full, none, host) and HOST[:PORT], *.SUFFIX[:PORT]
+    or HOST:PORT=ADDRESS.
     ``output_limit`` is how many bytes the agent may write.
     ``on_limit`` says what a provider's limit means, ``retries`` how often to try without knowing
     when it ends; a run of higher ``priority`` gets a place before those of lower.
@@ -97,6 +104,9 @@ class StartRequest:
     session: str | None = None
     task: str | None = None
     profile: str | None = None
+    network: tuple[str, ...] | None = field(
+        default=None, validator=optional(must(f"1 to {MAX_DESTINATIONS} destinations", _is_network))
+    )
     permissions: Permissions | None = None
     rules: tuple[RuleRequest, ...] = field(
         default=(), validator=must(f"at most {MAX_RULES}", lambda rules: len(rules) <= MAX_RULES)

@@ -154,6 +154,7 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         keep=before.keep if request.keep is None else request.keep,
         task=before.task,
         profile=before.profile,
+        network=tuple(before.network.split(",")),
         permissions=before.permissions,
         rules=tuple(rule.requested for rule in before.rules if rule.origin == "request"),
         permission_handler=_handler_before(before),

@@ -23,7 +23,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
-from . import adoption, inbox, ladder, late, requests, transitions
+from . import adoption, decisions, inbox, ladder, late, requests, transitions
 from .asking import Asking
 from .attempt import Attempt
 from .attempts import Attempts
@@ -241,6 +241,7 @@ class Run:
                 | inbox.Slept()
                 | inbox.Priced()
                 | inbox.DiskTaken()
+                | inbox.NetworkDecided()
             ):
                 await self._keep_house(message)
             case inbox.Admitted():
@@ -262,6 +263,7 @@ class Run:
         | inbox.Slept
         | inbox.Priced
         | inbox.DiskTaken
+        | inbox.NetworkDecided
         | inbox.FeedFailed
         | inbox.Passed,
     ) -> None:
@@ -271,6 +273,8 @@ class Run:
             case inbox.FeedFailed():
                 told = asdict(message, filter=lambda _, value: value is not None)
                 await self.record([Entry(v.FEED_FAILED, told)])
+            case inbox.NetworkDecided():
+                await decisions.note(self)
             case inbox.Slept():
                 await self.timing.notice_sleep()
             case inbox.Priced():

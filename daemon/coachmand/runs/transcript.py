@@ -194,7 +194,10 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _in_words(event: dict[str, Any]) -> tuple[str, str] | None:
-    """The same of what the run asked in words, and of the answer."""
+    """The same of what the gate denied, of what the run asked in words, and of the answer."""
+    if event["type"] == v.NETWORK_DECIDED and not event["allowed"]:
+        where = f"{event['host']}:{event['port']}" if event["host"] else "a request"
+        return "state", f"network: {where} denied, {event['reason']}"
     if event["type"] == v.QUESTION_ASKED:
         return "question", str(event["question"])
     if event["type"] != v.QUESTION_ANSWERED:

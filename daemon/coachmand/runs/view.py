@@ -128,6 +128,7 @@ class View:
     tree: str | None = None
     resumes: str | None = None
     resumed_counters: dict[str, float] | None = None
+    noted: list[str] = field(factory=list)
     usage_before: dict[str, int] | None = None
     cost_before: float | None = None
 

@@ -307,6 +307,14 @@ export type Delegate = {
   "agents"?: Array<string>;
 };
 
+/** What was denied, why, and how often; without a host the request named none. */
+export type DeniedHost = {
+  "count": number;
+  "host": string | null;
+  "port": number | null;
+  "reason": string;
+};
+
 /** One page of a patch; `patch_b64` replaces `patch` where it is not UTF-8.
  *
  * `source` and `target` are the commits that were compared. */
@@ -353,7 +361,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventFeedFailed | EventHostSuspended | EventLimitReached | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventQuestionAnswered | EventQuestionAsked | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventFeedFailed | EventHostSuspended | EventLimitReached | EventNetworkCounted | EventNetworkDecided | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventQuestionAnswered | EventQuestionAsked | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -744,6 +752,41 @@ export type EventLimitReached = {
   "action": string;
   "provider": string;
   "resets_at": number | null;
+};
+
+/** What the gate denied in an attempt that is over, and how often. */
+export type EventNetworkCounted = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "network.counted";
+  "denied": Array<DeniedHost>;
+};
+
+/** The gate allowed a destination, or denied a host, for the first time in the run. */
+export type EventNetworkDecided = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "network.decided";
+  "allowed": boolean;
+  "host": string | null;
+  "port": number | null;
+  "reason"?: string;
 };
 
 /** A rule or a handler left a question to the others, for `reason`. */
@@ -2101,6 +2144,7 @@ export interface Methods {
       "session"?: string | null;
       "task"?: string | null;
       "profile"?: string | null;
+      "network"?: Array<string> | null;
       "permissions"?: "allow" | "ask" | "deny" | null;
       "rules"?: Array<RuleRequest>;
       "permission_handler"?: string | null;

@@ -1,0 +1,98 @@
+"""What a run's gate decided, from the gate's own log into the journal: each destination once."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+from attrs import frozen
+
+from ..gate import LOG_NAME
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+
+if TYPE_CHECKING:
+    from .run import Run
+
+# An agent can ask for names without an end; the gate's own log has a bound for each attempt.
+MAX_NOTED = 400
+MAX_LOG_BYTES = 4 * 1024 * 1024
+
+
+@frozen
+class Decision:
+    """One destination of an attempt, and how often it was decided about."""
+
+    host: str | None
+    port: int | None
+    allowed: bool
+    reason: str | None
+    count: int
+
+    @property
+    def key(self) -> str:
+        """By what it is told once: an allowed place, or a host that was denied."""
+        if self.allowed:
+            return f"{self.host}:{self.port}"
+        return f"!{self.host or self.reason}"
+
+    def members(self) -> dict[str, Any]:
+        """As the journal has it."""
+        named = {"host": self.host, "port": self.port, "allowed": self.allowed}
+        return {**named, **({"reason": self.reason} if self.reason else {})}
+
+
+def read(directory: Path) -> list[Decision]:
+    """The last line of each destination; what is still being written is left for later. Blocks."""
+    try:
+        with (directory / LOG_NAME).open("rb") as file:
+            lines = file.read(MAX_LOG_BYTES).split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    return list({(d.host, d.port, d.reason): d for d in _decisions(lines)}.values())
+
+
+def _decisions(lines: Iterable[bytes]) -> Iterator[Decision]:
+    for line in lines:
+        try:
+            found: Mapping[str, Any] = json.loads(line)
+        except ValueError:
+            continue  # torn by a full disk; its count comes again
+        yield Decision(
+            found.get("host"),
+            found.get("port"),
+            bool(found.get("allowed")),
+            found.get("reason"),
+            int(found.get("count") or 0),
+        )
+
+
+async def note(run: "Run") -> None:
+    """Journal what is new."""
+    if run.attempt is None or not run.fixed.has_gate:
+        return
+    found = await trio.to_thread.run_sync(read, run.attempt.path)
+    if entries := _new(run, found):
+        await run.record(entries)
+
+
+def _new(run: "Run", found: Iterable[Decision]) -> list[Entry]:
+    known, entries = set(run.view.noted), []
+    for decision in found:
+        if decision.key not in known and len(known) < MAX_NOTED:
+            known.add(decision.key)
+            entries.append(Entry(v.NETWORK_DECIDED, decision.members()))
+    return entries
+
+
+async def counted(run: "Run") -> list[Entry]:
+    """What is told at an attempt's end: what is new, and how often each was denied."""
+    if run.attempt is None or not run.fixed.has_gate:
+        return []
+    found = await trio.to_thread.run_sync(read, run.attempt.path)
+    denied = [{**each.members(), "count": each.count} for each in found if not each.allowed]
+    for each in denied:
+        del each["allowed"]
+    total = [Entry(v.NETWORK_COUNTED, {"denied": denied[:MAX_NOTED]})] if denied else []
+    return [*_new(run, found), *total]

@@ -1,0 +1,90 @@
+"""What a run may reach: as asked, else as configured, else as its profile says."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import trio
+
+from coachman_adapters import endpoints
+from coachman_adapters.conversation import Adapter
+from coachman_sandbox import network
+from coachman_sandbox.network import NetworkError
+from coachman_sandbox.profiles import PROFILES
+
+from ..evidence.seeds import read_file
+from .adopted import source_of
+from .record import Record
+from .request import StartRequest, usage
+from .services import Services
+
+DEFAULT = ("host",)
+
+
+async def networked(
+    request: StartRequest,
+    record: Record,
+    adapter: Adapter,
+    services: Services,
+    environment: Mapping[str, str],
+) -> dict[str, Any]:
+    """The record's members about its network. Raises RpcError."""
+    words = _words(request, record, services)
+    own = await trio.to_thread.run_sync(_own, record, adapter, services, environment)
+    try:
+        checked = network.check_words(words)
+        compiled = network.resolve(checked, own)
+    except NetworkError as error:
+        raise usage(f"its network: {error}", "docs/network.md has the words") from None
+    if compiled.kind == "gate" and not adapter.spec.honours_proxies:
+        raise usage(
+            f"agent {record.agent} goes around every proxy, so that it would reach nothing",
+            "give it --network none or --network host",
+        )
+    uses_own = network.AGENT in checked or network.FULL in checked
+    return {"network": ",".join(checked), "reaches": own if uses_own else ()}
+
+
+def _words(request: StartRequest, record: Record, services: Services) -> tuple[str, ...]:
+    if request.network is not None:
+        return request.network
+    of_profile = services.config.profiles.get(record.profile)
+    configured = of_profile.network if of_profile is not None else None
+    return configured or services.config.network or DEFAULT
+
+
+def _own(
+    record: Record, adapter: Adapter, services: Services, environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The agent's own destinations, as far as what is configured names one. Blocks."""
+    instance = services.config.agents.get(record.agent)
+    found = [
+        *adapter.spec.hosts,
+        *(instance.hosts if instance else ()),
+        *endpoints.of_environment(adapter.spec.environment, environment),
+        *_in_files(record, adapter, environment),
+    ]
+    return tuple(sorted({str(each) for text in found for each in _parsed(text)}))
+
+
+def _parsed(text: str) -> Iterator[network.Destination]:
+    try:
+        yield network.parse(text)
+    except NetworkError:
+        return
+
+
+def _in_files(record: Record, adapter: Adapter, environment: Mapping[str, str]) -> Iterator[str]:
+    """What the files say that cross into the agent's home."""
+    inherits = PROFILES[record.profile].inherits
+    for files in adapter.spec.user_files:
+        source = source_of(files, environment)
+        for name in files.settings if inherits else files.endpoints:
+            yield from endpoints.of_settings(_content(source, name))
+        for name in files.credentials:
+            yield from endpoints.of_credentials(_content(source, name))
+
+
+def _content(source: str, name: str) -> bytes:
+    path = os.path.join(source, name)
+    return (read_file(path) if os.path.isfile(path) else None) or b""

@@ -1,0 +1,146 @@
+"""A run's network, chosen and enforced: through the daemon, and without it."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon_process import DaemonProcess
+from gated import HostServer, host_server
+
+CURL = "curl -sS --max-time 20"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HostServer]:
+    """A service of the host."""
+    with host_server() as server:
+        yield server
+
+
+@pytest.fixture
+def daemon(state_dir: Path) -> Iterator[DaemonProcess]:
+    process = DaemonProcess(state_dir, {"HTTPS_PROXY": "http://user:secret@proxy.invalid:1"})
+    process.start()
+    yield process
+    process.tidy()
+
+
+def start(daemon: DaemonProcess, repo: Path, network: str, script: str) -> dict[str, Any]:
+    """Start a shell script behind a network; the answer to that."""
+    words = ("-a", "command", "--network", network, "--json", "-d", "--", "/bin/sh", "-c", script)
+    ran = daemon.cli("run", *words, cwd=repo)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return dict(json.loads(ran.stdout))
+
+
+def end(daemon: DaemonProcess, repo: Path, run: str) -> str:
+    """What it said, once it has ended."""
+    daemon.cli("wait", run, cwd=repo)
+    result = json.loads(daemon.cli("result", run, "--json", cwd=repo).stdout)
+    return (Path(result["evidence_dir"]) / "final.md").read_text()
+
+
+def eventually(condition: Callable[[], Any]) -> None:
+    """Wait until it is true."""
+    ends = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def network_events(daemon: DaemonProcess, run: str) -> list[tuple[Any, ...]]:
+    """What its journal has of the gate's decisions."""
+    return [
+        (event["host"], event["port"], event.get("reason"))
+        for event in daemon.events(run)
+        if event["type"] == "network.decided"
+    ]
+
+
+def test_a_run_reaches_what_it_was_given_and_its_journal_tells(
+    daemon: DaemonProcess, repo: Path, server: HostServer
+) -> None:
+    """The named host answers; another is denied, told once, counted; no other proxy is there."""
+    place = f"model.test:{server.port}"
+    script = (
+        f"{CURL} http://{place}/; for n in 1 2 3; do {CURL} -o /dev/null http://other.test/; done;"
+        " env | grep -i proxy | sort"
+    )
+    begun = start(daemon, repo, f"{place}=127.0.0.1", script)
+    said = end(daemon, repo, begun["run"])
+
+    assert begun["effective"]["network"] == f"{place}=127.0.0.1"
+    assert said.startswith("heard ")
+    assert "secret" not in said
+    assert "https_proxy=http://127.0.0.1:3128" in said
+    assert network_events(daemon, begun["run"]) == [
+        ("model.test", server.port, None),
+        ("other.test", 80, "not_allowed"),
+    ]
+    [counted] = [e for e in daemon.events(begun["run"]) if e["type"] == "network.counted"]
+    denied = {"host": "other.test", "port": 80, "reason": "not_allowed", "count": 3}
+    assert counted["denied"] == [denied]
+    shown = daemon.cli("log", begun["run"], cwd=repo).stdout
+    assert shown.count("network: other.test:80 denied, not_allowed") == 1
+
+
+def test_decisions_without_a_daemon_are_in_the_journal_once_one_is_back(
+    daemon: DaemonProcess, repo: Path, server: HostServer
+) -> None:
+    """SIGKILL of the daemon cuts no stream, and what was denied meanwhile is told."""
+    place = f"model.test:{server.port}"
+    script = (
+        f"{CURL} http://{place}/one; : >begun; until [ -e go ]; do sleep 0.05; done;"
+        f" {CURL} http://{place}/two; {CURL} -o /dev/null http://other.test/; : >through;"
+        " until [ -e leave ]; do sleep 0.05; done"
+    )
+    begun = start(daemon, repo, f"{place}=127.0.0.1", script)
+    tree = Path(begun["worktree"])
+    eventually((tree / "begun").exists)
+    daemon.kill()
+    (tree / "go").touch()
+    eventually((tree / "through").exists)
+    daemon.start()
+    eventually(lambda: len(network_events(daemon, begun["run"])) == 2)
+    (tree / "leave").touch()
+
+    assert end(daemon, repo, begun["run"]).count("heard ") == 2
+    assert network_events(daemon, begun["run"])[1] == ("other.test", 80, "not_allowed")
+
+
+@pytest.mark.parametrize("network", ["none", "full", "registries"])
+def test_no_service_of_the_machine_answers(
+    daemon: DaemonProcess, repo: Path, server: HostServer, network: str
+) -> None:
+    """Neither by itself nor through the gate, whatever else is in reach."""
+    direct = f"{CURL} --noproxy '*' http://127.0.0.1:{server.port}/ || echo no"
+    script = f"{direct}; {CURL} -f --noproxy '' http://localhost:{server.port}/ || echo no"
+    begun = start(daemon, repo, network, script)
+
+    assert end(daemon, repo, begun["run"]).split().count("no") == 2
+    assert begun["effective"]["network"] == network
+
+
+@pytest.mark.parametrize(
+    ("network", "complaint"),
+    [
+        ("host,agent", "says all by itself"),
+        ("127.1:80", "is no host"),
+        ("example.org:0", "no port"),
+        ("*.10.0.0.1", "is no host"),
+        ("10.0.0.1:80=10.0.0.2", "gives no name an address"),
+    ],
+)
+def test_a_network_that_means_nothing_is_refused(
+    daemon: DaemonProcess, repo: Path, network: str, complaint: str
+) -> None:
+    """Before anything is made, with what is wrong and where the words are."""
+    ran = daemon.cli("run", "-a", "command", "--network", network, "--", "true", cwd=repo)
+
+    assert ran.returncode == 64
+    assert complaint in ran.stderr
+    assert "docs/network.md" in ran.stderr
