@@ -79,3 +79,30 @@ def test_a_run_is_followed_from_its_file_while_no_daemon_runs(
 
     assert (tail.returncode, errors) == (0, b"")
     assert documents(output.decode())[:-1] == daemon.events(run)
+
+
+def test_what_policy_settled_is_one_line_and_what_is_settled_is_not_offered(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """Also among several runs and with classes; only what still waits names how to answer it."""
+    free = at.start(daemon, repo, "write x.txt text\nsay done")
+    at.result(daemon, free)
+    asking = at.start(daemon, repo, "ask first\nask second", permissions="ask")
+    with daemon.client() as client:
+        request = at.until_asked(daemon, asking)
+        client.permission.answer(request, run=asking, kind="allow")
+        while at.until_asked(daemon, asking) == request:
+            time.sleep(0.02)
+    alone = daemon.cli("tail", free, "--classify", cwd=repo).stdout
+    both = daemon.cli("tail", "-a", "--since", "1h", "--no-follow", cwd=repo).stdout
+    one = daemon.cli("tail", asking, "--no-follow", cwd=repo).stdout
+    daemon.kill()
+    stale = daemon.cli("tail", asking, "--no-follow", cwd=repo).stdout
+
+    for text in (alone, both):
+        assert [line for line in text.splitlines() if "x.txt?" in line and " = " in line]
+        assert not [line for line in text.splitlines() if "x.txt?" in line and " ? " in line]
+    for text in (both, one):
+        assert text.count("coachman answer") == 1
+        assert text.index("allow once, by") < text.index("coachman answer")
+    assert "coachman answer" not in stale

@@ -17,7 +17,7 @@ import coachman
 import recovery_state as at
 from coachman.connection import Connection
 from coachmand.journal.lines import Line
-from coachmand.journal.order import Order, Place, Source
+from coachmand.journal.order import RECENT_BYTES, Order, Place, Source
 from coachmand.runs.merged import Chosen, Merged
 from daemon_process import DaemonProcess
 from merged_followers import check_followers_through_kills
@@ -348,3 +348,26 @@ async def test_a_reader_of_an_order_without_events_sleeps_until_the_first() -> N
         first = order.reserve(1)
         order.publish(Source("run"), first, [Line(1, b"{}")])
         await woken.wait()
+
+
+def test_what_waits_behind_one_write_does_not_grow_without_end() -> None:
+    """Behind a line that the disk does not take the others' are let go of: the files have them."""
+    order, source = Order(), Source("r")
+    stuck = order.reserve(1)
+    firsts = []
+    for number in range(300):
+        firsts.append(order.reserve(2))
+        order.publish(source, firsts[-1], [Line(2 * number + n, b"x" * 50_000) for n in (1, 2)])
+    held = order.head, len(order._batches), order._held_bytes
+    order.publish(source, stuck, [Line(0, b"first")])
+    last = order.reserve(1)
+    order.publish(source, last, [Line(601, b"last")])
+
+    assert held[0] == 0
+    assert held[1] < 50
+    assert held[2] <= RECENT_BYTES
+    assert order.head == last
+    assert order._batches == {}
+    # Who stood before them reads the files; who comes behind finds what is newer.
+    assert order.recent(firsts[0], 10) is None
+    assert [placed.line.seq for placed in order.recent(last - 1, 10) or ()] == [601]

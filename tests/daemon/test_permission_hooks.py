@@ -220,3 +220,19 @@ def test_a_configured_hook_is_for_runs_that_ask(state_dir: Path, repo: Path) -> 
         found = [resolved(daemon, each)[0]["by"]["resolver"] for each in (asked, free, run)]
 
     assert found == ["hook", "policy", "deadline"]
+
+
+def test_a_run_tells_who_decides_for_it(daemon: DaemonProcess, repo: Path) -> None:
+    """Its rules, its handler and the program that is fed its events stand in `show`."""
+    hook = program(daemon.root / "hook", 'echo \'{"kind": "deny"}\'')
+    reader = program(daemon.root / "reader", "cat >/dev/null")
+    words = ("--rule", "allow execute git log *", "--rule", "deny edit *.lock")
+    handler = ("--permission-handler", f"command:{hook}", "--on-event", str(reader))
+    done = daemon.cli("run", "-a", "demo", *words, *handler, "say hi", cwd=repo)
+    shown = daemon.cli("show", "@", cwd=repo).stdout
+
+    assert done.returncode == 0, done.stderr
+    assert "rules        allow execute git log * (request)\n" in shown
+    assert "             deny edit *.lock (request)\n" in shown
+    assert f"handler      command:{hook} (request)\n" in shown
+    assert f"fed to       {reader}\n" in shown

@@ -8,7 +8,7 @@ from ..client import connect
 from ..errors import CoachmanError, ConnectionLostError, DaemonNotRunning, UsageError
 from ..paths import state_dir
 from ..wire import EXIT_OK
-from .durations import seconds
+from .durations import some_seconds
 from .options import Command, Option
 from .visible import visible
 
@@ -50,7 +50,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     action = arguments.operands[0]
     mode = _mode(arguments)
     timeout = arguments.text("timeout")
-    limit_s = seconds(timeout, "daemon --timeout") if timeout is not None else None
+    limit_s = some_seconds(timeout, "daemon --timeout") if timeout is not None else None
     match action:
         case "start":
             return _start(console)

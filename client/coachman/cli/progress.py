@@ -50,8 +50,8 @@ class Progress:
     """Writes a run's events to ``stream`` (default: stderr).
 
     ``answerable`` False says that policy answers at once: a request is then shown with
-    its answer, on one line, and whole only where policy has none. ``over``: the run has
-    ended, so that no question can be answered any more.
+    its answer, on one line, and whole only where policy has none. ``is_over`` tells of a
+    question that is asked in ``event`` whether nobody can answer it any more.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Progress:
         stream: "TextIO | None" = None,
         *,
         answerable: bool = True,
-        over: bool = False,
+        is_over: "Callable[[Mapping[str, Any]], bool]" = lambda _event: False,
     ) -> None:
         self._console = console
         self._answerable = answerable
-        self._over = over
+        self._is_over = is_over
         self._stream = stream or sys.stderr
         self._on_stderr = self._stream is sys.stderr
         self._open: tuple[str, object] | None = None
@@ -171,7 +171,7 @@ class Progress:
     def _question(self, event: "Mapping[str, Any]") -> str:
         handle = visible(str(event.get("run"))[-5:])
         text = self._paint(f"  ? {asked_whole(event)}", "yellow")
-        if self._over:
+        if self._is_over(event):
             return text
         remaining = left(event.get("deadline"))
         choices = ", ".join(choice_names(event))
@@ -181,7 +181,7 @@ class Progress:
     def questioned(self, event: "Mapping[str, Any]") -> str:
         """What the run asks in words, and how it is answered."""
         text = self._paint(f"  ? {question_whole(event)}", "yellow")
-        if self._over:
+        if self._is_over(event):
             return text
         handle, remaining = visible(str(event.get("run"))[-5:]), left(event.get("deadline"))
         choices = ", ".join(option_names(event))

@@ -22,7 +22,7 @@ from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from ..records import Check
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .options import Arguments
 
 PROMPT_LINES = 10
+RULE_LINES = 10
 # Parking is told with the turns.
 _SHOWN_ELSEWHERE = ("parked",)
 COMMAND = Command(
@@ -154,11 +155,28 @@ def _work(details: "RunDetails") -> "Iterator[tuple[str, str]]":
     )
     yield "profile", visible(details["profile"])
     yield "permissions", visible(details["permissions"])
+    yield from _deciders(details.get("request") or {})
     yield "network", network(details["network"])
     labels = details.get("labels") or {}
     yield "labels", visible(", ".join(f"{key}={value}" for key, value in labels.items()))
     attempts = details.get("attempts") or 0
     yield "attempts", str(attempts) if attempts > 1 else ""
+
+
+def _deciders(request: "Mapping[str, Any]") -> "Iterator[tuple[str, str]]":
+    """Who decides before and beside people, in the order in which they are asked."""
+    rules = request.get("rules") or ()
+    for number, rule in enumerate(rules[:RULE_LINES]):
+        words = [rule["decide"], ",".join(rule.get("tool") or ()) or "any"]
+        words += filter(None, (rule.get("command"), rule.get("path")))
+        yield "" if number else "rules", visible(f"{' '.join(words)} ({rule.get('origin')})")
+    if len(rules) > RULE_LINES:
+        yield "", f"[{len(rules) - RULE_LINES} more rules: --json has all]"
+    for handler in request.get("handlers") or ():
+        text = f"{handler['kind']}:{handler['path']} ({handler.get('origin')})"
+        yield "handler", visible(text)
+    if fed := request.get("on_event"):
+        yield "fed to", visible(fed["path"])
 
 
 def _turns(details: "RunDetails") -> "Iterator[tuple[str, str]]":

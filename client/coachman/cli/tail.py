@@ -1,6 +1,7 @@
 """``coachman tail``: events as they happen, of one run, of several, or of all that are chosen."""
 
 import sys
+import time
 
 from ..errors import CoachmanError, DaemonNotRunning, UsageError
 from ..wire import EXIT_CANCELLED, EXIT_OK
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .options import Arguments
 
     Printer = Json | Text | Lanes
+    IsOver = Callable[[Mapping[str, Any]], bool]
 
 COMMAND = Command(
     "tail [X…] [OPTIONS]",
@@ -164,7 +166,7 @@ class Tail:
         details = client.run.get(run, dir=console.directory)
         run, ended = details["run"], details["state"] == "ended"
         stop_at = None if self._live or ended else details["last_seq"]
-        printer = self._printer(answerable=details["permissions"] == "ask", over=ended)
+        printer = self._printer(self._is_over(run))
         after = self._resumed({"run": run}).get("seq", self._after_seq)
         if stop_at is not None and (after or 0) >= stop_at:
             printer.end({"reason": "caught_up", "run": run})
@@ -195,7 +197,7 @@ class Tail:
             until_now=not self._live,
             on_lost=self._on_lost(),
         )
-        printer = self._printer(many=True)
+        printer = self._printer(self._is_over(), many=True)
         return self._print(stream, printer, {}, lambda _event: {"cursor": stream.cursor})
 
     def offline(self, names: "Sequence[str]", facts: "Mapping[str, Any] | None") -> int:
@@ -218,7 +220,8 @@ class Tail:
 
     def files(self, paths: "Sequence[str]", of: "dict[str, Any]") -> int:
         """Journal files, as they grow."""
-        printer = self._printer(many=len(paths) > 1)
+        # Whether somebody waits for an answer stands in no file.
+        printer = self._printer(lambda _event: True, many=len(paths) > 1)
         at = self._resumed(of)
         if "cursor" in at:
             raise UsageError(
@@ -245,14 +248,28 @@ class Tail:
 
     # --- printing ---
 
-    def _printer(
-        self, *, many: bool = False, answerable: bool = True, over: bool = False
-    ) -> "Printer":
+    def _printer(self, is_over: "IsOver", *, many: bool = False) -> "Printer":
         if self._console.json:
             return Json(self._console, self._classes)
         if many or self._classes.wanted:
-            return Lanes(self._console, self._classes, named=many)
-        return Text(self._console, answerable=answerable, over=over)
+            return Lanes(self._console, self._classes, is_over, named=many)
+        return Text(self._console, is_over)
+
+    def _is_over(self, run: str | None = None) -> "IsOver":
+        """What tells of a question that was asked before now whether it is settled since."""
+        if self._console.json:
+            return lambda _event: False
+        now_ms = time.time() * 1000
+        page = self._console.client().permission.list(run)
+        # A daemon of an earlier version knows no questions in words.
+        rows = [*page["permissions"], *page.get("questions", ())]
+        waiting = {(row["run"], row["request"]) for row in rows}
+
+        def is_over(event: "Mapping[str, Any]") -> bool:
+            asked = (event.get("run"), event.get("request"))
+            return bool(event.get("ts", 0) <= now_ms) and asked not in waiting
+
+        return is_over
 
     def _on_lost(self) -> "Callable[[], None] | None":
         if self._console.json:

@@ -7,7 +7,7 @@ from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..classification import Classifier
@@ -68,9 +68,9 @@ class Json:
 class Text:
     """The events of one run, for people."""
 
-    def __init__(self, console: "Console", *, answerable: bool = True, over: bool = False) -> None:
+    def __init__(self, console: "Console", is_over: "Callable[[Mapping[str, Any]], bool]") -> None:
         self._console = console
-        self._progress = Progress(console, sys.stdout, answerable=answerable, over=over)
+        self._progress = Progress(console, sys.stdout, answerable=False, is_over=is_over)
 
     def show(self, event: "Mapping[str, Any]", *, shown: bool = True) -> None:
         """Print an event, if it is one that people want to see."""
@@ -92,9 +92,17 @@ class Text:
 class Lanes:
     """The events of several runs, or with their classes: whole lines, each with what it is of."""
 
-    def __init__(self, console: "Console", classes: Classes, *, named: bool) -> None:
+    def __init__(
+        self,
+        console: "Console",
+        classes: Classes,
+        is_over: "Callable[[Mapping[str, Any]], bool]",
+        *,
+        named: bool,
+    ) -> None:
         self._console = console
         self._classes = classes
+        self._is_over = is_over
         self._named = named
         self._lanes: dict[str, _Lane] = {}
 
@@ -107,7 +115,7 @@ class Lanes:
         run = str(event.get("run"))
         if run not in self._lanes:
             handle = visible(run[-_HANDLE_CHARACTERS:]) if self._named else ""
-            self._lanes[run] = _Lane(self._console, handle)
+            self._lanes[run] = _Lane(self._console, handle, self._is_over)
         lane = self._lanes[run]
         for piece, label in zip(pieces, labels, strict=True):
             lane.label = label
@@ -148,9 +156,12 @@ class _Lane:
     or by nothing any more, keeps the label of what stands in it.
     """
 
-    def __init__(self, console: "Console", handle: str) -> None:
+    def __init__(
+        self, console: "Console", handle: str, is_over: "Callable[[Mapping[str, Any]], bool]"
+    ) -> None:
         self.label: str | None = None
-        self.progress = Progress(console, self)  # type: ignore[arg-type] # it writes and flushes
+        out: Any = self  # it writes and flushes
+        self.progress = Progress(console, out, answerable=False, is_over=is_over)
         self._handle = handle
         self._line = ""
         self._label_of_line: str | None = None

@@ -103,7 +103,7 @@ class Order:
         # By their first place, what is being written, or waits for what is before it.
         self._batches: dict[int, Batch] = {}
         self._recent: list[Placed] = []
-        self._recent_bytes = 0
+        self._recent_bytes = self._held_bytes = 0
         self._lot = trio.lowlevel.ParkingLot()
 
     def __repr__(self) -> str:
@@ -125,7 +125,10 @@ class Order:
         """Show ``lines``, which are written and took the places from ``first`` on."""
         placed = [Placed(source, line, g) for g, line in enumerate(lines, first)]
         self._batches[first].lines = placed
+        self._held_bytes += sum(map(_bytes, placed))
         self._show()
+        if self._held_bytes > RECENT_BYTES:
+            self._let_go()
 
     def give_up(self, first: int) -> None:
         """Nobody knows whether the lines that begin there were written: the files tell."""
@@ -157,8 +160,10 @@ class Order:
             if batch.is_unknown:
                 self._forget(batch.last)
             elif batch.lines:
+                size = sum(map(_bytes, batch.lines))
                 self._recent += batch.lines
-                self._recent_bytes += sum(map(_bytes, batch.lines))
+                self._recent_bytes += size
+                self._held_bytes -= size
             else:
                 break
             del self._batches[first]
@@ -166,6 +171,19 @@ class Order:
         if self._recent_bytes > 2 * RECENT_BYTES:
             self._shorten()
         self.wake()
+
+    def _let_go(self) -> None:
+        """One line waits for the disk, maybe for long: what waits behind it is in the files."""
+        kept: dict[int, Batch] = {}
+        before: Batch | None = None
+        for first, batch in self._batches.items():
+            if batch.lines:
+                batch.lines, batch.is_unknown = [], True
+            if before is not None and before.is_unknown and batch.is_unknown:
+                before.last = batch.last
+                continue
+            kept[first] = before = batch
+        self._batches, self._held_bytes = kept, 0
 
     def _forget(self, until: int) -> None:
         self._recent, self._recent_bytes, self._floor = [], 0, until
