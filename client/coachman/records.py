@@ -184,7 +184,11 @@ class Resumable(TypedDict):
 
 
 class Finding(TypedDict):
-    """Something that belongs to no record: a keeper, worktree, home or run, and what to do."""
+    """Something that is not as it should be, and what to do.
+
+    What belongs to no record is a keeper, process, worktree, home or run; a program or a file of
+    the user's that cannot be used is on_event, notify or handler.
+    """
 
     kind: str
     path: str

@@ -36,6 +36,7 @@ class Timeouts:
     permission_s: int = _key(values.duration, 3600, "permission")
     parked_s: int = _key(values.duration, 8 * 3600, "parked")
     check_s: int = _key(values.duration, 30 * 60, "check")
+    hook_s: int = _key(values.duration, 60, "hook")
 
 
 @frozen

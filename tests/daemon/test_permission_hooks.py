@@ -222,6 +222,22 @@ def test_a_configured_hook_is_for_runs_that_ask(state_dir: Path, repo: Path) -> 
     assert found == ["hook", "policy", "deadline"]
 
 
+def test_how_long_a_hook_may_take_is_configured(
+    state_dir: Path, repo: Path, eventually: Eventually
+) -> None:
+    """`timeouts.hook`: one that takes longer is ended, and the question left to the others."""
+    hook = program(state_dir / "hook", "exec sleep 600")
+    with configured(state_dir, '[timeouts]\nhook = "1s"\n') as daemon:
+        run = start(daemon, repo, WRITE, permission_handler=f"command:{hook}")
+        eventually(lambda: passed(daemon, run))
+        [(resolver, reason)] = passed(daemon, run)
+        with daemon.client() as client:
+            client.run.cancel([run])
+        ended(daemon, run)
+
+    assert (resolver, reason) == ("hook", "it took longer than 1 s")
+
+
 def test_a_run_tells_who_decides_for_it(daemon: DaemonProcess, repo: Path) -> None:
     """Its rules, its handler and the program that is fed its events stand in `show`."""
     hook = program(daemon.root / "hook", 'echo \'{"kind": "deny"}\'')

@@ -19,8 +19,10 @@ from ..rpc import openrpc
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from ..rpc.registry import Registry
+from ..runs import requested_permissions
 from ..runs.admission import Admission
 from ..runs.boundary import Boundary
+from ..runs.findings import Finding
 from ..upgrade import BuildError, check_build
 from . import daemon_storage
 from .context import Context
@@ -105,7 +107,9 @@ def register(registry: Registry) -> None:
         summary="Version, runs, capacity, storage, boundary.",
     )
     async def status(context: Context, params: Any) -> results.DaemonStatus:
-        return _status(context, await context.services.outlook.now())
+        services = context.services
+        found = await requested_permissions.findings(services)
+        return _status(context, await services.outlook.now(), found)
 
     @registry.method(
         "daemon.shutdown",
@@ -163,13 +167,15 @@ def _limit(admission: Admission, account: str, until_ms: int) -> ProviderLimit:
     return {"agent": agent, "provider": provider, "until": until_ms, "queued": waiting}
 
 
-def _status(context: Context, boundary: Boundary) -> results.DaemonStatus:
+def _status(context: Context, boundary: Boundary, handlers: list[Finding]) -> results.DaemonStatus:
     daemon, services = context.daemon, context.services
     counts = Counter(run.view.state for run in context.supervisor.runs.values())
     admission, storage = services.admission, services.storage
     found = [
         *services.survivors.findings(),
         *services.feeds.findings(),
+        *services.notices.findings(),
+        *handlers,
         *context.supervisor.retention.findings,
     ]
     findings: list[Any] = [asdict(finding) for finding in found]

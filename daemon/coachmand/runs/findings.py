@@ -18,7 +18,11 @@ BEING_MADE_S = 60.0
 
 @frozen
 class Finding:
-    """``kind``: keeper, worktree, home or run; ``remedy`` is what a person may do about it."""
+    """``kind`` is what was found, ``remedy`` what a person may do about it.
+
+    Of the state directory: keeper, process, worktree, home or run. Of programs that the daemon is
+    to run, or files that it is to watch: on_event, notify or handler.
+    """
 
     kind: str
     path: str

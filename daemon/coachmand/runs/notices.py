@@ -16,6 +16,7 @@ from ..permissions import hook
 from ..permissions.hook import HookError
 from ..permissions.programs import Program, Programs, UntrustedError
 from .clock import epoch_ms
+from .findings import Finding
 from .record import Record
 from .view import View
 
@@ -42,7 +43,8 @@ class Notices:
         self._program: Program | None = None
         self._waiting: deque[dict[str, Any]] = deque(maxlen=MOST_WAITING)
         self._dropped = 0
-        self._failing = False
+        # Why nobody is told, or was not the last time.
+        self._fault: str | None = None
         self._wake = trio.Event()
 
     def __repr__(self) -> str:
@@ -55,6 +57,16 @@ class Notices:
                 self._program = programs.pin(self._wanted.command[0], trees)
             except UntrustedError as error:
                 log.error("notify_unusable", program=self._wanted.command[0], reason=str(error))
+                self._fault = str(error)
+
+    def findings(self) -> list[Finding]:
+        """The program, where nobody is told by it."""
+        if self._fault is None:
+            return []
+        again = "put it right, then: coachman daemon restart"
+        remedy = "look into it; the next notice tries again" if self._program else again
+        why = f"the program of [notify] does not tell anybody: {self._fault}"
+        return [Finding("notify", self._wanted.command[0], why, remedy)]
 
     def saw(self, record: Record, view: View, events: Sequence[Event]) -> None:
         """Look through new lines of a run's journal."""
@@ -93,11 +105,11 @@ class Notices:
         try:
             await hook.ask(program, hook.document(document), environment, arguments, LIMIT_S)
         except HookError as error:
-            if not self._failing:
+            if self._fault is None:
                 log.error("notify_failed", program=program.path, reason=str(error))
-            self._failing = True
+            self._fault = str(error)
         else:
-            self._failing = False
+            self._fault = None
 
 
 def _kind(event: Event) -> str | None:

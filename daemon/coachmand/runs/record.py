@@ -12,6 +12,7 @@ from coachman_sandbox.profiles import PROFILES
 
 from ..evidence.ids import handle_of
 from ..journal.order import Source
+from ..permissions import hook
 from ..permissions.handlers import Handler
 from ..permissions.rules import Rule
 from .budgets import Limits
@@ -94,6 +95,7 @@ class Record:
     account: str = ""
     check: str | None = None
     check_s: float = CHECK_DEFAULT_S
+    hook_s: float = hook.LIMIT_S
     profile: str = "edit"
     permissions: Permissions = "allow"
     rules: tuple[Rule, ...] = ()

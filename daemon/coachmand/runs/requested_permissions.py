@@ -12,6 +12,7 @@ from ..permissions.programs import UntrustedError
 from ..permissions.rules import Rule, of_origin
 from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
+from .findings import Finding
 from .request import StartRequest, usage
 from .services import Services
 
@@ -103,6 +104,22 @@ async def _trusted(
             error.hint or _TRUSTED,
             detail={"handler": handler.text, "origin": handler.origin},
         ) from error
+
+
+async def findings(services: Services) -> list[Finding]:
+    """The configured handler, where it cannot be used: runs that ask are refused."""
+    text = services.config.permission_handler
+    handler = handlers.parsed(text, "configuration") if text else None
+    if handler is None:
+        return []
+    trees = (str(services.state.root), str(services.state.worktrees))
+    try:
+        await trio.to_thread.run_sync(_opened, handler, trees, services)
+    except UntrustedError as error:
+        why = f"the configured permission handler {error}: runs that it is for are refused"
+        remedy = error.hint or f"{_TRUSTED}; or name none in the configuration"
+        return [Finding("handler", handler.path, why, remedy)]
+    return []
 
 
 def _opened(handler: Handler, trees: tuple[str, ...], services: Services) -> Handler:

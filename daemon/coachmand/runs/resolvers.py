@@ -206,7 +206,7 @@ class Resolvers:
         environment = {**hook.lent(services.environment), **names}
         document = hook.document(offer.document)
         async with services.hooks:
-            data = await hook.ask(program, document, environment)
+            data = await hook.ask(program, document, environment, limit_s=fixed.hook_s)
         reach("permission.hooked")
         given = read_answer(data)
         if given is None:
