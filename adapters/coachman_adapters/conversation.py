@@ -9,7 +9,7 @@ the bytes were chunked: after a crash its state is rebuilt by replaying them.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 # --- what a conversation returns -------------------------------------------------
 
@@ -37,12 +37,16 @@ class Event:
 
 @frozen
 class Option:
-    """One choice the agent offers. ``kind`` is one of ``events.OPTION_KINDS``."""
+    """One choice the agent offers. ``kind`` is one of ``events.OPTION_KINDS``.
+
+    ``takes_message``: words that come with it reach the agent; of others they would be lost.
+    """
 
     id: str
     kind: str
     name: str
     requires_message: bool = False
+    takes_message: bool = field(default=Factory(lambda self: self.requires_message, True))
 
 
 @frozen
@@ -305,7 +309,8 @@ class AgentRequest:
 
     ``session`` is to be taken up again, exactly; ``session_counters`` are what its last run left
     in `Usage`. ``judged``: each question is to be asked, though most are allowed, since rules may
-    say otherwise. ``keep``: more prompts may follow the first turn.
+    say otherwise. ``keep``: more prompts may follow the first turn. ``words``: somebody is there
+    for what its model asks in words (false of runs that an earlier version began).
     """
 
     cwd: str
@@ -313,6 +318,7 @@ class AgentRequest:
     profile: str = "edit"
     permissions: str = "allow"
     judged: bool = False
+    words: bool = False
     argv: tuple[str, ...] = ()
     model: str | None = None
     effort: str | None = None

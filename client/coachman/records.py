@@ -12,6 +12,7 @@ class Option(TypedDict):
     kind: OptionKind | Literal["answer"]
     name: str
     requires_message: NotRequired[bool]
+    takes_message: NotRequired[bool]
 
 
 class Attention(TypedDict):

@@ -50,9 +50,9 @@ def tell(conversation: Conversation, *frames: dict[str, Any]) -> list[Action]:
     return conversation.receive(b"".join(json.dumps(each).encode() + b"\n" for each in frames))
 
 
-def ready() -> Conversation:
+def ready(*, words: bool = False) -> Conversation:
     """A conversation whose prompt codex works at."""
-    request = AgentRequest("/workspace", "/home/agent", permissions="ask")
+    request = AgentRequest("/workspace", "/home/agent", permissions="ask", words=words)
     conversation = CODEX.converse(request)
     conversation.start()
     conversation.intend(Prompt(1, "do"))
@@ -222,3 +222,44 @@ def test_a_turns_end_settles_its_questions() -> None:
     over = {"method": "turn/completed", "params": {"threadId": THREAD, "turn": turn}}
 
     assert Withdraw(asked.request) in tell(conversation, over)
+
+
+WORDS = "item/tool/requestUserInput"
+DOOR = {"id": "door", "header": "Door", "question": "Which door?"}
+ASKED: dict[str, Any] = {
+    "itemId": "c",
+    "questions": [{**DOOR, "options": [{"label": "Left", "description": "l"}]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "message", "expected"),
+    [
+        ("choice_1", None, {"door": {"answers": ["Left"]}}),
+        ("write_in", "the third", {"door": {"answers": ["the third"]}}),
+        ("decline", None, {"door": {"answers": []}}),
+        (None, None, {}),
+    ],
+)
+def test_what_is_asked_in_words_is_answered_in_words(
+    option: str | None, message: str | None, expected: dict[str, Any]
+) -> None:
+    """A choice by its label, or somebody's own words; codex tells no end of such a call."""
+    conversation = ready(words=True)
+    asked = ask(conversation, WORDS, ASKED)
+    actions = conversation.intend(Answer(asked.request, option, message))
+    ends = [action.members["status"] for action in actions if isinstance(action, Event)]
+
+    assert asked.question == "Which door?"
+    assert [each.id for each in asked.options] == ["choice_1", "write_in", "decline"]
+    assert result_of(actions) == {"answers": expected}
+    assert ends == (["completed"] if option and option != "decline" else [])
+
+
+def test_words_are_refused_where_nobody_is_there() -> None:
+    """As they were before: codex does not wait for an answer that cannot come."""
+    params = {"threadId": THREAD, "turnId": TURN, **ASKED}
+    [write] = tell(ready(), {"id": 0, "method": WORDS, "params": params})
+    assert isinstance(write, Write)
+
+    assert json.loads(write.data)["error"]["code"] == -32601

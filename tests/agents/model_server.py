@@ -116,7 +116,8 @@ class ModelServer:
     """The scripted model; a context manager that serves while it is open.
 
     ``requests`` holds one dict per request: wire, directive, title, stream, model,
-    messages (how many), tools (their names), status, usage, tokens ([input, output]).
+    messages (how many), heard (what a tool told last), tools (their names), status, usage,
+    tokens ([input, output]).
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -139,6 +140,7 @@ class ModelServer:
                 "stream": asked.stream,
                 "model": asked.model,
                 "messages": len(asked.messages),
+                "heard": next((m.text for m in reversed(asked.messages) if m.role == "tool"), ""),
                 "tools": [tool.name for tool in asked.tools],
                 "status": reply.status,
                 "usage": wire.usage(reply) if answered else None,

@@ -20,6 +20,7 @@ SCENARIOS = {
     "deny": "hears of a denied write",
     "allow": "waits for an answer, then writes",
     "always": "is allowed for always, and asks no second time",
+    "write_in": "asks in words, and hears the answer in words",
     "timeout": "is denied by the deadline, and goes on",
     "allow_command": "runs a command that was allowed",
     "two_prompts": "takes two prompts, one after the other",

@@ -175,6 +175,23 @@ class Play:
         self.stage.client.permission.answer(asked["request"], run=self.run, kind=kind)
         return dict(asked)
 
+    def question(self, turn: int) -> Event:
+        """The first question of a turn, once it is asked."""
+        return dict(eventually(lambda: self._questions(turn), f"{self} asks")[0])
+
+    def refused(self, asked: Event, **answer: Any) -> CoachmanError:
+        """What an answer is refused with; it must, and the question has to stay."""
+        try:
+            self.stage.client.permission.answer(asked["request"], run=self.run, **answer)
+        except CoachmanError as error:
+            assert [each["request"] for each in self._waiting()] == [asked["request"]]
+            return error
+        raise AssertionError(f"{answer} to {asked} was taken")
+
+    def settle(self, asked: Event, **answer: Any) -> None:
+        """Answer a question."""
+        self.stage.client.permission.answer(asked["request"], run=self.run, **answer)
+
     def tool_runs(self, turn: int, seconds: str) -> None:
         """Return once ``linger.sh`` of this turn runs, whatever is asked before."""
 

@@ -19,6 +19,10 @@ CODEX_CONFIG: dict[str, Any] = {
 }
 
 
+# Without it the model may ask something in words in codex's own planning mode only.
+ASKS_IN_WORDS = {"features": {"default_mode_request_user_input": True}}
+
+
 def starts(
     *words: str, env: Mapping[str, str] | None = None, provider: str | None = None
 ) -> Callable[[AgentRequest], LaunchPlan]:
@@ -49,6 +53,18 @@ CLAUDE_AGENT_ACP = AcpAgent(
     # It would take a session's title for an id.
     quirks=Quirks(mode="default", session_form=UUID, cost="session"),
 )
+
+
+def _start_codex(request: AgentRequest) -> LaunchPlan:
+    config = {**CODEX_CONFIG, **(ASKS_IN_WORDS if request.words else {})}
+    env = {
+        "CODEX_ACP_PROMPT_SUGGESTIONS": "false",
+        "CODEX_CONFIG": json.dumps(config),
+        "NO_BROWSER": "1",
+    }
+    return starts(env=env, provider="MODEL_PROVIDER")(request)
+
+
 CODEX_ACP = AcpAgent(
     spec=evolve(
         CODEX.spec,
@@ -58,14 +74,7 @@ CODEX_ACP = AcpAgent(
         native=(),
         pricing="openai",
     ),
-    launch=starts(
-        env={
-            "CODEX_ACP_PROMPT_SUGGESTIONS": "false",
-            "CODEX_CONFIG": json.dumps(CODEX_CONFIG),
-            "NO_BROWSER": "1",
-        },
-        provider="MODEL_PROVIDER",
-    ),
+    launch=_start_codex,
     quirks=Quirks(
         # Its own sandbox is off only where it asks for nothing.
         mode="read-only",

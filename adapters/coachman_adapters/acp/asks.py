@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from coachman_adapters.acp import frames, messages, permissions
+from coachman_adapters import texts
+from coachman_adapters.acp import forms, frames, messages, permissions
 from coachman_adapters.acp.frames import Request
 from coachman_adapters.acp.quirks import Quirks
 from coachman_adapters.acp.state import State
@@ -30,7 +31,24 @@ class Asks(OpenAsks[State]):
         asked["options"] = {option.id: option.kind for option in options}
         return [*told, Ask(self._open(asked), tool, permissions.question(tool), options)]
 
+    def elicit(self, request: Request, span: Span) -> list[Action]:
+        """Ask what a form asks; one that no single answer fills in is cancelled at once."""
+        call = request.params.get("toolCallId")
+        told: list[Event] = []
+        tool: dict[str, Any] = {"tool_call_id": None, "title": "a question", "kind": "other"}
+        if texts.is_id(call) and call in self._tools.known:
+            told, tool = self._tools.asked({"toolCallId": call}, span)
+        fields = forms.read(request.params)
+        asked = {"id": request.id, "call": call, "form": fields or {}}
+        if fields is None or self._is_refused():
+            return [*told, *self._turn_away(asked)]
+        question, options = forms.text(request.params), forms.options(fields)
+        return [*told, Ask(self._open(asked), tool, question, options)]
+
     def _answered(self, asked: Mapping[str, Any], answer: Answer) -> list[Action]:
+        if "form" in asked:
+            filled = forms.result(asked["form"], answer.option, answer.message)
+            return [Write(frames.result(asked["id"], filled))]
         outcome = permissions.outcome(answer.option, asked["options"])
         return [Write(frames.result(asked["id"], outcome)), *self._follows(answer, asked)]
 
@@ -44,8 +62,10 @@ class Asks(OpenAsks[State]):
 
     def take_back(self, number: Any) -> list[Action]:
         """The agent cancelled its own request, which still gets an answer."""
+        known = [each for each in self._state.asks.values() if each["id"] == number]
         taken = super().take_back(number)
-        return [*taken, self._refusal({"id": number})] if taken else []
+        return [*taken, self._refusal(known[0])] if taken else []
 
     def _refusal(self, asked: Mapping[str, Any]) -> Action:
-        return Write(frames.result(asked["id"], messages.cancelled()))
+        cancelled = forms.CANCELLED if "form" in asked else messages.cancelled()
+        return Write(frames.result(asked["id"], cancelled))

@@ -75,7 +75,7 @@ class AcpConversation(TurnConversation[State, Asks]):
 
     def start(self) -> list[Action]:
         """Greet the agent."""
-        return handshake.greet(self._state)
+        return handshake.greet(self._state, self._request)
 
     def expire(self, timer: str) -> list[Action]:
         """A timer ran out."""
@@ -134,6 +134,8 @@ class AcpConversation(TurnConversation[State, Asks]):
     def _requested(self, request: Request, span: Span) -> list[Action]:
         if request.method == messages.REQUEST_PERMISSION:
             return self._asks.request(request, span)
+        if request.method == messages.ELICIT and self._request.words:
+            return self._asks.elicit(request, span)
         message = f"method not found: {request.method[:100]}"
         return [Write(frames.error(request.id, frames.METHOD_NOT_FOUND, message))]
 

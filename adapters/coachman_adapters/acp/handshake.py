@@ -25,10 +25,10 @@ _LIMITS_S = {"initialize": INITIALIZE_LIMIT_S, "session": SESSION_LIMIT_S}
 _WAITING = {"initialize": (INITIALIZING,), "session": (OPENING, REPLAYING, CONFIGURING)}
 
 
-def greet(state: State) -> list[Action]:
+def greet(state: State, request: AgentRequest) -> list[Action]:
     """Send the first request."""
     state.phase = INITIALIZING
-    write = call(state, messages.INITIALIZE, messages.initialize())
+    write = call(state, messages.INITIALIZE, messages.initialize(forms=request.words))
     return [SetTimer("initialize", INITIALIZE_LIMIT_S), write]
 
 

@@ -25,13 +25,16 @@ SET_OPTION = "session/set_config_option"
 SET_MODEL = "session/set_model"
 SET_MODE = "session/set_mode"
 REQUEST_PERMISSION = "session/request_permission"
+ELICIT = "elicitation/create"
 CANCEL_REQUEST = "$/cancel_request"
 
 
-def initialize() -> dict[str, Any]:
+def initialize(*, forms: bool = False) -> dict[str, Any]:
+    """``forms``: somebody is there to fill them in."""
+    able: dict[str, Any] = {"elicitation": {"form": {}}} if forms else {}
     return {
         "protocolVersion": PROTOCOL_VERSION,
-        "clientCapabilities": CLIENT_CAPABILITIES,
+        "clientCapabilities": {**CLIENT_CAPABILITIES, **able},
         "clientInfo": CLIENT_INFO,
     }
 

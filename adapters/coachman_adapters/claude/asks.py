@@ -12,7 +12,7 @@ from coachman_adapters.claude.tools import described
 from coachman_adapters.conversation import Action, Answer, Ask, Option, Span
 
 ALLOW = Option("allow", "allow_once", "Allow once")
-DENY = Option("deny", "reject_once", "Deny")
+DENY = Option("deny", "reject_once", "Deny", takes_message=True)
 ALWAYS = "always"
 # The CLI takes no denial without a reason, and the model reads it.
 DENIED = "Permission to use this tool was denied."

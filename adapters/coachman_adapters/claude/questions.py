@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from coachman_adapters import in_words
 from coachman_adapters.acp.permissions import NAME_CHARS, QUESTION_CHARS
 from coachman_adapters.conversation import Option
 
 TOOL = "AskUserQuestion"
-WRITE_IN = "write_in"
-MAX_CHOICES = 16
-_OTHER = Option(WRITE_IN, "allow_once", "Answer in your own words", requires_message=True)
 
 
 def text(given: Mapping[str, Any]) -> str:
@@ -20,15 +18,12 @@ def text(given: Mapping[str, Any]) -> str:
 
 def options(given: Mapping[str, Any]) -> tuple[Option, ...]:
     """One choice each where one is to be chosen, and the user's own words in any case."""
-    labels = _labels(given)
-    chosen = [Option(f"choice_{n}", "allow_once", label) for n, label in enumerate(labels, 1)]
-    return (*chosen, _OTHER)
+    return in_words.options(_labels(given))
 
 
 def answers(given: Mapping[str, Any], option: str, message: str | None) -> dict[str, str]:
     """What the tool is told: an answer for each question."""
-    labels = {f"choice_{n}": label for n, label in enumerate(_labels(given), 1)}
-    said = message or labels.get(option, "")
+    said = message or in_words.choices(_labels(given)).get(option, "")
     return dict.fromkeys(_questions(given), said)
 
 
@@ -52,4 +47,4 @@ def _labels(given: Mapping[str, Any]) -> list[str]:
         for each in (offered if isinstance(offered, list) else ())
         if isinstance(each, dict)
     ]
-    return [label[:NAME_CHARS] for label in labels if isinstance(label, str)][:MAX_CHOICES]
+    return [label[:NAME_CHARS] for label in labels if isinstance(label, str)]

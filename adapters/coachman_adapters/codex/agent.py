@@ -71,6 +71,8 @@ CONFIG: tuple[tuple[str, Any], ...] = (
     ("feedback.enabled", False),
     ("sandbox_mode", "danger-full-access"),
 )
+# Without it the model may ask something in words in codex's own planning mode only.
+ASKS_IN_WORDS = "features.default_mode_request_user_input"
 # The boundary is coachman's own. In codex's sandbox a command may not even be told of.
 BYPASS = "--dangerously-bypass-approvals-and-sandbox"
 # exec alone would take the key from the environment.
@@ -115,13 +117,14 @@ def _exec(request: AgentRequest) -> LaunchPlan:
 
 
 def _server(request: AgentRequest) -> LaunchPlan:
-    words = ("{executable}", "app-server", *_config())
+    asks = ((ASKS_IN_WORDS, True),) if request.words else ()
+    words = ("{executable}", "app-server", *_config(*asks))
     if KEY in request.env_names:
         return LaunchPlan(argv=("/bin/sh", "-c", LOG_IN, *words))
     return LaunchPlan(argv=words)
 
 
-def _config(*chosen: tuple[str, str | None]) -> list[str]:
+def _config(*chosen: tuple[str, Any]) -> list[str]:
     """Configuration on top of the user's; values are TOML, of which JSON's scalars are a part."""
     given = [*CONFIG, *((name, value) for name, value in chosen if value is not None)]
     pairs = [f"{name}={msgspec.json.encode(value).decode()}" for name, value in given]

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from coachman_adapters import texts
+from coachman_adapters import in_words, texts
 from coachman_adapters.acp.permissions import NAME_CHARS
 from coachman_adapters.acp.tools import FINAL, Tools
 from coachman_adapters.codex import tools as calls
@@ -23,6 +23,7 @@ _ALLOW = ("accept", "allow_once", "Allow")
 _ALLOW_SESSION = ("acceptForSession", "allow_always", "Allow for the session")
 # codex takes it for every question, and the turn goes on, though it is not always offered.
 _DECLINE = ("decline", "reject_once", "Reject")
+_NO_ANSWER = Option("decline", "reject_once", "Decline to answer")
 _OFFERED = ("accept", "acceptForSession")
 
 
@@ -34,6 +35,7 @@ class Question:
     choices: tuple[Choice, ...]
     cancel: Results
     told: tuple[Event, ...] = ()
+    text: str | None = None
 
 
 def _decided(identity: str, kind: str, name: str, decision: Any = None) -> Choice:
@@ -136,9 +138,50 @@ def _open(tools: Tools, name: str) -> str | None:
     return None
 
 
+def _words(params: Params, tools: Tools, span: Span) -> Question | None:
+    """What the model asks in words; None where nothing is asked."""
+    listed = params.get("questions")
+    asked = [each for each in listed if _is_asked(each)] if isinstance(listed, list) else []
+    if not asked:
+        return None
+    text = " / ".join(str(each["question"]) for each in asked)
+    told, tool = tools.asked({"toolCallId": params.get("itemId"), "title": text}, span)
+    labels = in_words.choices(_labels(asked[0]) if len(asked) == 1 else ())
+    choices = tuple(
+        (option, _said(asked, labels.get(option.id)))
+        for option in (*in_words.options(labels.values()), _NO_ANSWER)
+    )
+    return Question(tool, choices, {"answers": {}}, tuple(told), text)
+
+
+def written(results: Results, message: str) -> Results:
+    """The result with somebody's own words where the answers are."""
+    told = {name: {"answers": [message]} for name in results["answers"]}
+    return {"answers": told}
+
+
+def _said(asked: list[dict[str, Any]], label: str | None) -> Results:
+    return {"answers": {each["id"]: {"answers": [label] if label else []} for each in asked}}
+
+
+def _is_asked(each: Any) -> bool:
+    if not isinstance(each, dict) or not texts.is_id(each.get("id")):
+        return False
+    return isinstance(each.get("question"), str)
+
+
+def _labels(asked: Mapping[str, Any]) -> list[str]:
+    offered = asked.get("options")
+    listed = offered if isinstance(offered, list) else []
+    labels = [each.get("label") for each in listed if isinstance(each, dict)]
+    return [label for label in labels if isinstance(label, str)]
+
+
+WORDS = "item/tool/requestUserInput"
 READERS: Mapping[str, Callable[[Params, Tools, Span], Question | None]] = {
     "item/commandExecution/requestApproval": _command,
     "item/fileChange/requestApproval": _change,
     "item/permissions/requestApproval": _permissions,
     "mcpServer/elicitation/request": _mcp,
+    WORDS: _words,
 }

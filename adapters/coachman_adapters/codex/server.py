@@ -67,7 +67,7 @@ class ServerConversation(TurnConversation[State, Asks]):
         if isinstance(frame, Response):
             return self._response(frame, line.span)
         if isinstance(frame, Request):
-            return self._asks.request(frame, line.span)
+            return self._asks.request(frame, line.span, words=self._request.words)
         return self._told(frame, line.span)
 
     def _response(self, response: Response, span: Span) -> list[Action]:

@@ -16,7 +16,7 @@ WAITING = frozenset({"select", "confirm", "input", "editor"})
 OPTIONS = (
     Option("allow_once", "allow_once", "Allow"),
     Option("allow_always", "allow_always", "Allow this tool from now on"),
-    Option("reject_once", "reject_once", "Deny"),
+    Option("reject_once", "reject_once", "Deny", takes_message=True),
 )
 _KINDS = frozenset(option.id for option in OPTIONS)
 

@@ -35,6 +35,12 @@ def answer_file(console: "Console", base: str, arguments: "Arguments") -> int:
             " needs a message",
             hint="pass it with -m TEXT",
         )
+    if message and not option.get("takes_message", True):
+        raise UsageError(
+            f"cannot answer {visible(asked['request'])}: option {visible(option['id'])}"
+            " takes no message, so the agent would not hear it",
+            hint="answer without -m",
+        )
     names = ("run", "request", "requested_at")
     answer = {name: asked[name] for name in names if name in asked}
     answer["option"] = option["id"]

@@ -70,6 +70,7 @@ def entry_of(action: c.Action) -> tuple[str, dict[str, Any], c.Span | None] | No
                     "kind": o.kind,
                     "name": o.name,
                     "requires_message": o.requires_message,
+                    "takes_message": o.takes_message,
                 }
                 for o in options
             ]

@@ -119,6 +119,8 @@ async def plan(
         on_event=await fed_program(request, found, task.worktree, services),
         profile=profile,
         permissions=decides.permissions,
+        # An agent asks in words only where somebody is there to say something.
+        words=decides.permissions == "ask",
         rules=decides.rules if adapter.spec.asks_permission else (),
         handlers=decides.handlers if adapter.spec.asks_permission else (),
         title=Redactor(secrets).mask_text(_title(request)),

@@ -74,6 +74,7 @@ def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequ
         profile=record.profile,
         permissions=record.permissions,
         judged=bool(record.rules),
+        words=record.words,
         argv=record.argv,
         model=record.model,
         effort=record.effort,

@@ -114,6 +114,17 @@ class Questions:
         if chosen.get("requires_message") and not given.message:
             text = f"cannot answer {given.request}: option {chosen['id']} needs a message"
             raise RpcError("InvalidParams", text, hint="pass it with -m TEXT")
+        # A handler may say why to whoever reads the journal; a person would wait in vain. Of a
+        # question that an earlier version asked nobody knows.
+        hears = chosen.get("takes_message", True) or given.by["resolver"] != "client"
+        if given.message and not hears:
+            raise RpcError(
+                "InvalidParams",
+                f"cannot answer {given.request}: option {chosen['id']} takes no message,"
+                " so the agent would not hear it",
+                hint="answer without one; a prompt tells the agent more",
+                detail={"member": "message"},
+            )
         await self._resolve(
             asked,
             modes.Decision(chosen["id"], chosen["kind"], "selected", given.by, given.message),

@@ -124,6 +124,7 @@ class Record:
     ancestors: tuple[str, ...] = ()
     delegate: Delegate | None = None
     lent: tuple[str, ...] = ()
+    words: bool = False
 
     @property
     def writes(self) -> bool:

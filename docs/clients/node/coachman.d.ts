@@ -1368,6 +1368,7 @@ export type Option = {
   "kind": "allow_always" | "allow_once" | "reject_always" | "reject_once" | "answer";
   "name": string;
   "requires_message"?: boolean;
+  "takes_message"?: boolean;
 };
 
 /** Who left a question to the others, and why. */

@@ -88,6 +88,26 @@ def test_always(stage: Stage) -> None:
 
 
 @scenario
+def test_write_in(stage: Stage) -> None:
+    """What its model asks is answered in somebody's own words, and those are what it hears."""
+    play, words = stage.session(), "neither of them, take the third"
+    turn = play.prompt(f"{stage.part.question}\nSAY heard")
+    asked = play.question(turn)
+    [own] = [option["id"] for option in asked["options"] if option["requires_message"]]
+    without = play.refused(asked, option=own)
+    beside = play.refused(asked, option="choice_1", message=words)
+    play.settle(asked, option=own, message=words)
+
+    assert play.turn(turn)["stop_reason"] == "end_turn"
+    assert "Which one?" in asked["question"]
+    assert "needs a message" in without.message
+    assert "takes no message" in beside.message
+    assert words in play.requests()[-1]["heard"]
+    assert play.events("permission.resolved")[-1]["message"] == words
+    assert play.said(turn).strip() == "heard"
+
+
+@scenario
 def test_timeout(stage: Stage) -> None:
     """What nobody answers is denied at its deadline, and the agent hears of it."""
     play = stage.start(

@@ -5,6 +5,8 @@ from typing import Any
 from model_server import ModelServer
 
 from agents_driver import choose, is_event
+from parts.claude import QUESTION as CLAUDE_QUESTION
+from parts.codex import QUESTION as CODEX_QUESTION
 from parts.part import Part
 
 ALLOW = choose("allow_once")
@@ -59,6 +61,7 @@ CLAUDE_AGENT_ACP = Part(
     executable="@agentclientprotocol/claude-agent-acp/dist/index.js",
     wrong_session="00000000-0000-4000-8000-000000000000",
     env=_claude,
+    question=CLAUDE_QUESTION,
     prices={"input": 3, "cached_input": 0.3, "output": 15},
     titles_cost=True,
     shorten=shorten,
@@ -73,6 +76,7 @@ CODEX_ACP = Part(
     files=_codex,
     # Where all is allowed it does not ask; where it asks, it has a sandbox of its own.
     permissions="ask",
+    question=CODEX_QUESTION,
     asked_commands=False,
     prices={"input": 5, "cached_input": 0.5, "output": 30},
     scenarios={

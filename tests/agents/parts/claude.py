@@ -64,6 +64,7 @@ CLAUDE = Part(
     executable="@anthropic-ai/claude-code/bin/claude.exe",
     wrong_session="12345678-1234-4123-8123-123456789abc",
     env=_env,
+    question=QUESTION,
     prices={"input": 3, "cached_input": 0.3, "output": 15},
     files=lambda _model: {".claude/agents/terse.md": TERSE},
     ids=(r"\b(msg_|toolu_)[0-9a-f]{8,}", r"\b(0mx)[0-9a-z]{6}-[0-9a-f]{8}\b"),

@@ -19,6 +19,11 @@ ALWAYS = choose("allow_always")
 # Of what a thread is opened with: the machine's are left out.
 OPENED = ("model", "modelProvider", "approvalPolicy", "sandbox", "reasoningEffort")
 MOMENTS = ("startedAt", "completedAt", "durationMs", "emittedAtMs", "startedAtMs", "completedAtMs")
+QUESTION = (
+    'CALL request_user_input {"questions": [{"id": "one", "header": "One", "question":'
+    ' "Which one?", "options": [{"label": "Left", "description": "the left one"},'
+    ' {"label": "Right", "description": "the right one"}]}]}'
+)
 BOTH: dict[str, Any] = {
     "server_error": {"prompts": ["FAIL 500"]},
     "limited": {"prompts": ["LIMIT"]},
@@ -90,6 +95,7 @@ CODEX_APP_SERVER = Part(
     env=_env,
     files=_files,
     permissions="ask",
+    question=QUESTION,
     prices=PRICES,
     ids=IDS,
     shorten=_shorten,

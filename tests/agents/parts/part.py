@@ -28,7 +28,8 @@ class Part:
     group; UUIDs need none. ``scenarios`` add to those that all play, or replace them; None takes
     one out. ``shorten`` leaves out of one message of stdout what is long
     and says nothing about a run. ``own`` is the adapter of an agent that a configuration names;
-    ``absolute``: its tool that writes takes no path that is relative.
+    ``absolute``: its tool that writes takes no path that is relative. ``question``: the tool by
+    which its model asks something in words, and what of a call is asked.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Part:
     prices: Mapping[str, float] | None = None
     own: Adapter | None = None
     absolute: bool = False
+    question: str | None = None
     ids: tuple[str, ...] = ()
     scenarios: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
     shorten: Callable[[dict[str, Any]], dict[str, Any]] | None = None

@@ -42,7 +42,7 @@ def _message(item: Mapping[str, Any]) -> Message:
     if kind == "message":
         role = str(item.get("role"))
         return Message("system" if role == "developer" else role, text_of(item.get("content")))
-    return Message("assistant" if kind in CALLS else "tool")
+    return Message("assistant") if kind in CALLS else Message("tool", text_of(item.get("output")))
 
 
 def _tools(tool: Mapping[str, Any]) -> Iterator[Tool]:
