@@ -51,18 +51,45 @@ async def test_a_linked_worktree_and_an_unborn_head_are_repositories(
 
 
 async def test_no_repository_is_an_error_with_ways_out(workers: GitWorkers, tmp_path: Path) -> None:
-    """Outside of any repository, and in a bare one, the error says what to do next."""
-    git(tmp_path, "init", "-q", "--bare", "bare.git")
+    """Outside of any repository, and in a checkout's git directory, the error says what to do."""
+    git(tmp_path, "init", "-q", "checkout")
     (tmp_path / "plain").mkdir()
 
     with pytest.raises(RepoError, match="neither it nor a directory above") as nothing:
         await workers.inspect(str(tmp_path / "plain"))
-    with pytest.raises(RepoError, match="bare repository") as bare:
-        await workers.inspect(str(tmp_path / "bare.git"))
+    with pytest.raises(RepoError, match="the git directory of a checkout") as inner:
+        await workers.inspect(str(tmp_path / "checkout/.git/refs"))
 
     assert nothing.value.name == "not_a_repository"
     assert nothing.value.hint is not None
-    assert bare.value.name == "unsupported_repository"
+    assert (inner.value.name, inner.value.hint) == ("unsupported_repository", "name the checkout")
+
+
+async def test_a_bare_repository_and_its_worktrees_are_repositories(
+    workers: GitWorkers, tmp_path: Path
+) -> None:
+    """Of a bare one there is no checkout to be changed; what only leads to one is named so."""
+    head = make_repo(tmp_path / "r", {"a": b"1"})
+    git(tmp_path, "clone", "-q", "--bare", "r", "bare.git")
+    git(tmp_path / "bare.git", "worktree", "add", "-q", str(tmp_path / "w"))
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside/.git").write_text("gitdir: ../bare.git\n")
+    git(tmp_path, "clone", "-q", "--separate-git-dir", "apart", "r", "checkout")
+
+    bare = await workers.inspect(str(tmp_path / "bare.git/refs"))
+    linked = await workers.inspect(str(tmp_path / "w"))
+    beside = await workers.inspect(str(tmp_path / "beside"))
+    apart = await workers.inspect(str(tmp_path / "apart"))
+    checkout = await workers.inspect(str(tmp_path / "checkout"))
+
+    assert (bare.toplevel, bare.common_dir) == (str(tmp_path / "bare.git"),) * 2
+    assert (bare.prefix, bare.head, bare.uncommitted, bare.refused) == ("", head, 0, None)
+    assert (linked.toplevel, linked.common_dir) == (str(tmp_path / "w"), bare.common_dir)
+    assert (linked.head, linked.refused, checkout.refused) == (head, None, None)
+    assert beside.refused is not None
+    assert f"leads to the bare {bare.common_dir}" in beside.refused
+    assert apart.refused is not None
+    assert "neither a checkout nor" in apart.refused
 
 
 async def test_a_forged_pointer_leads_nowhere(workers: GitWorkers, tmp_path: Path) -> None:

@@ -15,7 +15,10 @@ _MAX_ALTERNATES = 32
 
 @frozen
 class Found:
-    """Where a repository lies. ``git_dir`` is the checkout's own, ``common_dir`` the shared."""
+    """Where a repository lies. ``git_dir`` is the checkout's own, ``common_dir`` the shared.
+
+    Of a bare one all three are the same.
+    """
 
     toplevel: str
     git_dir: str
@@ -30,11 +33,7 @@ def discover(path: str) -> Found:
         raise RepoError(NOT_A_REPOSITORY, f"cannot use {path}: it is not a directory")
     for folder in (Path(start), *Path(start).parents):
         if _is_git_dir(str(folder)):
-            raise RepoError(
-                UNSUPPORTED,
-                f"cannot use {folder}: it is a bare repository or a git directory",
-                "name a checkout of it",
-            )
+            return _found_bare(folder)
         if os.path.lexists(folder / ".git"):
             return _found(folder, start)
     raise RepoError(
@@ -42,6 +41,19 @@ def discover(path: str) -> Found:
         f"cannot use {path}: neither it nor a directory above it is a git repository",
         "run `git init` there, name another with -C, or use --profile sealed",
     )
+
+
+def _found_bare(folder: Path) -> Found:
+    """A repository without a checkout; libgit2 says whether it is one, and not a checkout's own."""
+    path = str(folder)
+    if folder.name == ".git" or common_dir_of(path) != path:
+        raise RepoError(
+            UNSUPPORTED,
+            f"cannot use {folder}: it is the git directory of a checkout",
+            "name the checkout",
+        )
+    _check_owner(path)
+    return Found(path, path, path, "")
 
 
 def _found(toplevel: Path, start: str) -> Found:

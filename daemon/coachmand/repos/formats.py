@@ -72,8 +72,6 @@ def _refused_values(values: dict[str, str]) -> str | None:
         extension = name.removeprefix("extensions.")
         if extension != name and extension not in _KNOWN_EXTENSIONS:
             return f"it uses the unknown extension {extension}"
-    if values.get("core.bare", "false").lower() in ("true", "yes", "on", "1"):
-        return "it is a bare repository"
     return None
 
 

@@ -17,8 +17,7 @@ def inspect(common: str, git_dir: str, toplevel: str, prefix: str) -> dict[str, 
     if reason:
         return asdict(Repository(common, toplevel, prefix, None, None, 0, reason))
     repo = opening.open_admin(git_dir, common)
-    if os.path.realpath(repo.workdir) != toplevel:
-        reason = f"its core.worktree names {repo.workdir}"
+    if reason := _refused_place(repo, toplevel, is_bare=git_dir == toplevel):
         return asdict(Repository(common, toplevel, prefix, None, None, 0, reason))
     head = None if repo.head_is_unborn else str(repo.head.peel(pygit2.Commit).id)
     branch = None if repo.head_is_unborn or repo.head_is_detached else repo.head.shorthand
@@ -26,8 +25,24 @@ def inspect(common: str, git_dir: str, toplevel: str, prefix: str) -> dict[str, 
     if head:
         items = objects.all_items(repo, objects.tree_of(repo, head))
         reason, warnings = formats.refused_tree(repo, common, items)
-    uncommitted = 0 if reason else _uncommitted(repo)
+    uncommitted = 0 if reason or repo.is_bare else _uncommitted(repo)
     return asdict(Repository(common, toplevel, prefix, head, branch, uncommitted, reason, warnings))
+
+
+def _refused_place(repo: Any, toplevel: str, *, is_bare: bool) -> str | None:
+    """Why a repository is no place to work beside, None where it is one."""
+    if repo.is_bare and not is_bare:
+        return (
+            f"it is no checkout, but leads to the bare {repo.path}: name that, or a worktree of it"
+        )
+    if is_bare and not repo.is_bare:
+        return "it is neither a checkout nor, by its core.bare, a bare repository"
+    if not is_bare and "core.worktree" not in repo.config:
+        # Its .git led here, wherever that lies; libgit2 takes the folder above that.
+        repo.workdir = toplevel
+    if is_bare or os.path.realpath(repo.workdir) == toplevel:
+        return None
+    return f"its core.worktree names {repo.workdir}"
 
 
 def _uncommitted(repo: Any) -> int:
