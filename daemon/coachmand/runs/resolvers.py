@@ -205,7 +205,7 @@ class Resolvers:
         names = {"COACHMAN_RUN": fixed.run, "COACHMAN_REQUEST": offer.request}
         environment = {**hook.lent(services.environment), **names}
         document = hook.document(offer.document)
-        async with services.hooks:
+        async with services.hooks.taken(fixed.root):
             data = await hook.ask(program, document, environment, limit_s=fixed.hook_s)
         reach("permission.hooked")
         given = read_answer(data)

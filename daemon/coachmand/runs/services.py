@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-import trio
 from attrs import Factory, define, field
 
 from coachman_adapters.conversation import Adapter
@@ -14,6 +13,7 @@ from ..evidence.index import Index
 from ..evidence.state import StateDirectory
 from ..journal.order import Order
 from ..permissions.exchange import Exchanges
+from ..permissions.places import Places
 from ..permissions.programs import Programs
 from ..repos.pool import GitWorkers
 from .admission import Admission
@@ -25,8 +25,6 @@ from .scopes import Scopes
 from .sentinel import Sentinels
 from .storage import Storage
 from .survivors import Survivors
-
-HOOKS_AT_ONCE = 4
 
 if TYPE_CHECKING:
     from .families import Families
@@ -67,7 +65,7 @@ class Services:
     trees: Locks = field(factory=Locks)
     exchanges: Exchanges = field(factory=Exchanges)
     programs: Programs = field(factory=Programs)
-    hooks: trio.CapacityLimiter = field(factory=lambda: trio.CapacityLimiter(HOOKS_AT_ONCE))
+    hooks: Places = field(factory=Places)
     notices: Notices = field(
         default=Factory(lambda s: Notices(s.config.notify, s.environment), takes_self=True)
     )
