@@ -101,6 +101,8 @@ class RunMethods(Noun):
         title: str | None = None,
         check: str | None = None,
         delegate: "Mapping[str, Any] | None" = None,
+        inputs: "Sequence[Mapping[str, str]] | None" = None,
+        input_data: "Mapping[str, str] | None" = None,
         sentinel_file: str | None = None,
         on_event: str | None = None,
         on_limit: "results.OnLimit | None" = None,
@@ -123,10 +125,11 @@ class RunMethods(Noun):
         by hand. ``network`` has words and destinations. ``rules`` have ``decide``
         (allow, always, deny or ask), ``tool`` (a list of kinds), ``command`` and
         ``path``; the ``permission_handler`` is file:BASE or command:PATH. ``check``
-        is a shell command that decides at the end, ``delegate`` what it may start,
-        ``sentinel_file`` a file that says how it ended, ``on_event`` a program that is
-        fed its events. ``on_limit`` is wait or fail, ``limits`` has ``tokens`` and
-        ``cost_usd``; ``output_limit`` is in bytes.
+        is a shell command that decides at the end, ``delegate`` what it may start.
+        ``inputs`` have ``path`` and ``name`` of what it is handed a copy of;
+        ``input_data`` is bytes in base64 by name. ``sentinel_file`` is a file that says
+        how it ended, ``on_event`` a program that is fed its events. ``on_limit`` is wait
+        or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes.
         """
         # Each parameter has its name on the wire.
         params = given(**{name: value for name, value in locals().items() if name != "self"})

@@ -109,6 +109,16 @@ class FileChange(TypedDict):
     binary: bool
 
 
+class Input(TypedDict):
+    """A file or directory that a run was handed; ``path`` is None for what came as bytes."""
+
+    name: str
+    kind: str
+    size: int
+    sha256: str
+    path: str | None
+
+
 class Artifact(TypedDict):
     """A file that the agent put in ``/output``; one too large to be read has no digest."""
 

@@ -23,6 +23,7 @@ from .records import (
     FileChange,
     Finding,
     GoneSince,
+    Input,
     Option,
     Passed,
     Resolution,
@@ -198,6 +199,7 @@ class RunResult(TypedDict, total=False):
     commits: Commits
     tree: str | None
     artifacts: list[Artifact]
+    inputs: list[Input]
     check: Check | None
     permissions_decided: dict[str, int]
     environment: dict[str, str]

@@ -28,6 +28,7 @@ LOG_VARIABLE = "COACHMAN_FAILPOINT_LOG"
 STEPS = (
     "start.claimed",
     "start.marked",
+    "inputs.copied",
     "start.recorded",
     "start.in_task",
     "start.queued",

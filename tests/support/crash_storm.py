@@ -29,8 +29,9 @@ WORK = ("chunks 30\nrun sleep 0.1\nsay {word}", "run sleep 0.2\nwrite {word}.txt
 ASKS = "ask one\nchunks 20\nask two\nsay {word}"
 # Enough said for a checkpoint.
 LONG = "chunks 12000\nsay {word}"
-# Reached on a full disk, in cleanups and behind a torn tail only, which tests of their own hold.
-ELSEWHERE = ("storage.", "cleanup.", "view.", "disk.truncate")
+# Reached on a full disk, in cleanups, with inputs and behind a torn tail only, which tests of
+# their own hold.
+ELSEWHERE = ("storage.", "cleanup.", "view.", "disk.truncate", "inputs.")
 FAULTS = ("orphans", "lost events", "lost promises", "false successes", "stuck runs", "broken")
 
 

@@ -7,6 +7,7 @@ from ..errors import UsageError
 from ..wire import EXIT_OK, PERMISSION_MODES
 from .durations import some_seconds
 from .grants import granted
+from .inputs import given_inputs
 from .options import Command, Option
 from .policy import compiled_lines
 from .rules import handler_of, rule_of
@@ -78,6 +79,7 @@ COMMAND = Command(
         "let it start runs itself, DEPTH levels below it, so many CHILDREN at once",
         "depth=N,children=N",
     ),
+    Option("--input", "a file or directory for it to read in /inputs", "PATH[=NAME]", repeat=True),
     Option("--sentinel-file", "a file that says how the run ended, once it has", "PATH"),
     Option("--on-event", "a program that is fed the run's events, a line of JSON each", "PROGRAM"),
     Option("--base", "the commit to begin from", "REV"),
@@ -164,6 +166,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "output_limit": arguments.size("output-limit"),
         "check": arguments.text("check"),
         "delegate": granted(arguments.text("delegate")),
+        **given_inputs(arguments.texts("input"), as_bytes=console.is_run),
         "sentinel_file": _resolved(arguments, "sentinel-file"),
         "on_event": _resolved(arguments, "on-event"),
         "timeouts": timeouts(arguments, "run"),

@@ -11,6 +11,7 @@ from coachmand.repos import (
     deletion,
     discovery,
     entries,
+    inputs,
     inspection,
     instructions,
     landlock,
@@ -96,6 +97,13 @@ def _storing(params: Params) -> list[Grant]:
     return [*_repository(params), *((path, landlock.WRITE) for path in written)]
 
 
+def _copied(params: Params) -> list[Grant]:
+    # What is missing, or a link by now, is refused by the copying itself.
+    paths = [each["path"].rstrip("/") or "/" for each in params["sources"]]
+    there = [path for path in paths if os.path.exists(path) and not os.path.islink(path)]
+    return [(params["target"], landlock.WRITE), *((path, landlock.READ) for path in there)]
+
+
 def _moved(params: Params) -> list[Grant]:
     # The same to both: what is moved may not come to where more is granted.
     paths = [path for path in (params["source"], params["target"]) if os.path.isdir(path)]
@@ -162,6 +170,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "changes": Operation(patches.changes, _repository),
     "hash_instructions": Operation(instructions.hash_instructions, _read_directory),
     "hash_tree": Operation(artifacts.hash_tree, _read_directory, _LONG_S),
+    "copy_inputs": Operation(inputs.copy_inputs, _copied, _LONG_S),
     "archive": Operation(artifacts.archive, _moved, _LONG_S),
     "delete_tree": Operation(deletion.delete_tree, _deleted_directory, _LONG_S),
 }

@@ -271,6 +271,14 @@ class GitWorkers:
         result = await self._call(key, "hash_tree", directory=directory)
         return tuple(Artifact(**each) for each in result)
 
+    async def copy_inputs(
+        self, sources: Sequence[Mapping[str, str]], target: str
+    ) -> list[dict[str, Any]]:
+        """Copy each ``path`` to its ``name`` in ``target``; a row with the digest of each."""
+        params = {"sources": [dict(each) for each in sources], "target": target}
+        rows: list[dict[str, Any]] = await self._call(_NO_REPOSITORY, "copy_inputs", **params)
+        return rows
+
     async def archive(self, source: str, target: str) -> Archived:
         """Move the regular files below ``source``, which may be gone, into ``target``."""
         result = await self._call(_NO_REPOSITORY, "archive", source=source, target=target)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
+from attrs import evolve
 
 from .. import durable, ownership
 from ..evidence.rundir import RunDirectory, encode_prompt, seal_of
@@ -13,7 +14,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..rpc.errors import RpcError
-from . import compiled, feeds, keys, resumption, sentinel
+from . import compiled, feeds, inputs, keys, resumption, sentinel
 from .admission import Admission
 from .families import Families
 from .heritage import Heritage
@@ -194,8 +195,8 @@ class Acceptance:
         with house.families.place(record), self._reserved(record):
             house.hold(record)
             try:
-                journal = await trio.to_thread.run_sync(self._write_intent, planned)
-                view = await self._queue(record, journal, planned.prompt)
+                planned, journal = await self._make(planned)
+                view = await self._queue(planned.record, journal, planned.prompt)
             except durable.DiskError as error:
                 house.release(record)
                 self._services.storage.refused(error, "a run's record")
@@ -225,23 +226,34 @@ class Acceptance:
             admission.leave(record.run)
             raise
 
+    async def _make(self, planned: Planned) -> tuple[Planned, Journal]:
+        """Inputs and record of a run, all of it or nothing."""
+        record = planned.record
+        await trio.to_thread.run_sync(self._mark, record)
+        try:
+            taken = await inputs.take(record, planned.inputs, self._services)
+            planned = evolve(planned, record=taken)
+            return planned, await trio.to_thread.run_sync(self._write_intent, planned)
+        except BaseException:
+            await trio.to_thread.run_sync(self._take_back, record)
+            raise
+
+    def _mark(self, record: Record) -> None:
+        """Whatever is made of the run from here on is found again, or removed. Blocks."""
+        _clear_sentinel(record)
+        durable.mark(self._services.state.live / record.run)
+        reach("start.marked")
+
     def _write_intent(self, planned: Planned) -> Journal:
         """A run's record is durable before its worktree, branch or process exists. Blocks."""
         record, state = planned.record, self._services.state
-        _clear_sentinel(record)
-        durable.mark(state.live / record.run)
-        try:
-            reach("start.marked")
-            RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
-            reach("start.recorded")
-            self._house.tasks.add_run(planned.task, record.run)
-            reach("start.in_task")
-            if record.on_event is not None:
-                feeds.owe(state, record.run)
-            return self._open_journal(record, planned.environment)
-        except BaseException:
-            self._take_back(record)
-            raise
+        RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
+        reach("start.recorded")
+        self._house.tasks.add_run(planned.task, record.run)
+        reach("start.in_task")
+        if record.on_event is not None:
+            feeds.owe(state, record.run)
+        return self._open_journal(record, planned.environment)
 
     async def _queue(self, record: Record, journal: Journal, prompt: str) -> View:
         """The first line of a run's journal, from which on it is a run."""
@@ -264,7 +276,7 @@ class Acceptance:
         ownership.check()
         state = self._services.state
         durable.remove(state.feeds / record.run)
-        RunDirectory(state.run(record.run)).discard()
+        inputs.discard(state, record.run)
         durable.remove(state.live / record.run)
 
 

@@ -24,12 +24,17 @@ have until {deadline}.
 }
 
 
-def brief(prompt: str, deadline_ms: int, profile: str = "edit") -> str:
-    """``prompt`` with the briefing behind it."""
+GIVEN = "What you were handed lies in {inputs}; {inputs}/manifest.json lists it.\n"
+
+
+def brief(prompt: str, deadline_ms: int, profile: str = "edit", *, given: bool = False) -> str:
+    """``prompt`` with the briefing behind it; ``given``: there are inputs."""
     told = PLACES[profile].format(
         workspace=layout.WORKSPACE,
         output=layout.OUTPUT,
         scratch=layout.SCRATCH,
         deadline=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(deadline_ms / 1000)),
     )
+    if given:
+        told += GIVEN.format(inputs=layout.INPUTS)
     return f"{prompt}\n\n---\n{told}"

@@ -17,7 +17,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry, decode, dump
 from ..journal.log import Journal
 from ..repos.errors import RepoError
-from . import budgets, outputs, sentinel, verdict
+from . import budgets, inputs, outputs, sentinel, verdict
 from .attempt import STDERR_TAIL_BYTES
 from .prepare import admin_dir
 from .shown import hide_repository
@@ -344,6 +344,7 @@ def result_of(
         "commits": {"from": product.start, "to": product.commit},
         "tree": product.tree,
         "artifacts": list(product.artifacts),
+        "inputs": inputs.shown(record),
         "check": view.check,
         "permissions_decided": {"allowed": view.allowed, "denied": view.denied},
         "environment": dict(record.environment),

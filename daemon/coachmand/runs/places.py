@@ -59,6 +59,15 @@ def make(places: Places, state: StateDirectory) -> None:
         durable.make_directory(path)
 
 
+def make_inputs(record: Record, state: StateDirectory) -> Path:
+    """Where the inputs of a run that is not on record yet go: there before all else. Blocks."""
+    places = places_of(record, state)
+    building = RunDirectory(state.run(record.run)).building
+    path = places.inputs if places.neutral else building.path / places.inputs.name
+    durable.make_directory(path)
+    return path
+
+
 def check_neutral(state: StateDirectory) -> None:
     """See that nobody else has a say in what sealed runs are given. Blocks. Raises RpcError."""
     path = state.sealed

@@ -17,6 +17,7 @@ from .adopted import find_session
 from .briefing import brief
 from .clock import Moment
 from .environment import environment_of
+from .inputs import Wanted, wanted_of
 from .places import check_neutral
 from .prepare import Program, planned_policy, secret_names
 from .record import Executable, Record
@@ -51,6 +52,7 @@ class Planned:
     """A run that may be started: its record, its task, its environment, its prompt.
 
     ``lent`` is the part of the environment that came with the request.
+    ``inputs`` are copied before it is on record.
     ``policy`` and ``command`` are those to come; the worktree may not be there yet.
     """
 
@@ -62,15 +64,20 @@ class Planned:
     command: tuple[str, ...] = field(repr=False)
     program: Program
     lent: Mapping[str, str] = field(factory=dict, repr=lambda env: repr(sorted(env)))
+    inputs: Wanted = field(factory=Wanted)
 
 
 @frozen
 class Resumed:
-    """The session that a run goes on in: of which run, and what it counted so far."""
+    """The session that a run goes on in: of which run, and what it counted so far.
+
+    ``inherits`` is that run where its inputs are had as well.
+    """
 
     run: str
     session: str
     counters: Mapping[str, float] | None
+    inherits: Record | None = None
 
 
 async def plan(
@@ -96,6 +103,8 @@ async def plan(
         # What the user has changed meanwhile is nothing to do with it.
         found = evolve(found, uncommitted=0)
     base = await base_of(request, found, services)
+    inherits = resumed.inherits if resumed else None
+    wanted = await trio.to_thread.run_sync(wanted_of, request, inherits)
     run = ids.new_run_id()
     named = task_name(request, run)
     repo = recorded(found, base)
@@ -140,9 +149,9 @@ async def plan(
     policy, command = planned_policy(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:
-        prompt = brief(prompt, record.wall.epoch_ms, profile)
+        prompt = brief(prompt, record.wall.epoch_ms, profile, given=bool(wanted))
     record = evolve(record, policy_digest=policy.digest)
-    return Planned(record, task, environment, prompt, policy, command, program, request.env)
+    return Planned(record, task, environment, prompt, policy, command, program, request.env, wanted)
 
 
 def _delegate(request: StartRequest) -> dict[str, Any]:

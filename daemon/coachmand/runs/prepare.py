@@ -25,7 +25,7 @@ from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
 from ..repos.records import Artifact
 from ..rpc.errors import RpcError
-from . import compiled, userfiles
+from . import compiled, inputs, userfiles
 from .adopted import copy_session
 from .gating import connected, orders
 from .members import Site
@@ -155,12 +155,12 @@ async def prepare(
         if record.repository.is_there:
             await show_repository(record, directory, services, site.admin)
         instructions = await _instructions(record, services, site)
-        inputs = await _inputs(record, services)
+        given = await trio.to_thread.run_sync(inputs.digests, record, services.state)
         launch = await trio.to_thread.run_sync(
             _place_and_compile, record, directory, services, environment, site, start is None
         )
         made = compiled.document(
-            launch.policy, launch.command, launch.program, services, instructions, inputs
+            launch.policy, launch.command, launch.program, services, instructions, given
         )
         await trio.to_thread.run_sync(compiled.record, directory, attempt, made)
         return launch
@@ -177,14 +177,6 @@ async def _instructions(record: Record, services: Services, site: Site) -> tuple
     return await services.workers.hash_instructions(
         record.worktree, site.subfolder, key=record.repository.common_dir
     )
-
-
-async def _inputs(record: Record, services: Services) -> tuple[Artifact, ...]:
-    """The digests of what the caller handed in."""
-    path = places_of(record, services.state).inputs
-    if not await trio.to_thread.run_sync(os.listdir, path):
-        return ()
-    return await services.workers.hash_tree(str(path), key=record.repository.common_dir)
 
 
 async def _site(record: Record, services: Services, start: str | None) -> Site:

@@ -59,6 +59,17 @@ class Executable:
 
 
 @frozen
+class Input:
+    """What a run was handed, as it was then; ``path`` is where it came from, None for bytes."""
+
+    name: str
+    kind: str
+    size: int
+    sha256: str
+    path: str | None = None
+
+
+@frozen
 class Record:
     """Everything about a run that does not change. ``environment`` maps names to their source.
 
@@ -125,6 +136,7 @@ class Record:
     delegate: Delegate | None = None
     lent: tuple[str, ...] = ()
     words: bool = False
+    inputs: tuple[Input, ...] = ()
 
     @property
     def writes(self) -> bool:

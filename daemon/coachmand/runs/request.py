@@ -17,6 +17,7 @@ from .grants import Delegate
 
 MAX_LABELS = 64
 MAX_DESTINATIONS = 200
+MAX_INPUTS = 1000
 MAX_KEY_CHARACTERS = 256
 MOST_RETRIES = 20
 MOST_PRIORITY = 10
@@ -73,6 +74,14 @@ class Timeouts:
 
 
 @frozen
+class InputRequest:
+    """A file or directory that the run is handed, under its own name or another."""
+
+    path: str = field(validator=must("an absolute path", _is_path))
+    name: str | None = None
+
+
+@frozen
 class StartRequest:
     """What `run.start` takes. ``dir`` is the caller's directory, absolute.
 
@@ -89,6 +98,7 @@ class StartRequest:
     ``rules`` are judged before those of the configuration, and a question that none decides is
     shown to ``permission_handler`` as well: file:BASE or command:PATH; "none" for none at all.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
+    ``inputs`` are copied before anything starts, ``input_data`` is base64 by name.
     ``delegate`` gives it a socket of its own, over which it may start runs itself.
     """
 
@@ -144,6 +154,14 @@ class StartRequest:
         default=None, validator=optional(must("a command without NUL", lambda c: "\0" not in c))
     )
     delegate: Delegate | None = None
+    inputs: tuple[InputRequest, ...] = field(
+        default=(), validator=must(f"at most {MAX_INPUTS}", lambda given: len(given) <= MAX_INPUTS)
+    )
+    input_data: Mapping[str, str] = field(
+        factory=dict,
+        repr=lambda data: repr(sorted(data)),
+        validator=must(f"at most {MAX_INPUTS}", lambda given: len(given) <= MAX_INPUTS),
+    )
 
 
 def usage(message: str, hint: str | None = None, **detail: Any) -> RpcError:

@@ -16,7 +16,7 @@ from ..rpc.params import must
 from .places import places_of
 from .planning import Planned, Resumed, plan
 from .record import Record
-from .request import KEY, StartRequest, Timeouts, are_words
+from .request import KEY, InputRequest, StartRequest, Timeouts, are_words
 from .services import Services
 from .tasks import Task, TaskStore
 
@@ -87,7 +87,10 @@ async def plan_again(
     session = _session(before, spec, result)
     task = await trio.to_thread.run_sync(_task_of, before, house.tasks)
     counters = await trio.to_thread.run_sync(_counters, services, task, before.agent, session)
-    wanted, resumed = _as_before(request, before), Resumed(before.run, session, counters)
+    # A sealed session goes on with what it was handed; others take their files as they are now.
+    exact = not before.repository.is_there or any(each.path is None for each in before.inputs)
+    wanted = _as_before(request, before)
+    resumed = Resumed(before.run, session, counters, before if exact else None)
     if heritage is None:
         planned = await plan(wanted, services, house.tasks, resumed)
     else:
@@ -171,7 +174,16 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         output_limit=before.output_limit,
         check=before.check or "",
         delegate=before.delegate,
+        inputs=_inputs_before(before),
     )
+
+
+def _inputs_before(before: Record) -> tuple[InputRequest, ...]:
+    """The files and directories that are handed over again, as they are now."""
+    if not before.repository.is_there:
+        return ()
+    given = ((each.path, each.name) for each in before.inputs)
+    return tuple(InputRequest(path, name) for path, name in given if path is not None)
 
 
 def _handler_before(before: Record) -> str | None:

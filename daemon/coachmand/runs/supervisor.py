@@ -15,7 +15,7 @@ from ..evidence.rundir import RunDirectory
 from ..journal.damage import DamagedError
 from ..journal.log import Journal, read_file
 from ..redaction import Redactor
-from . import inbox
+from . import inbox, inputs
 from .acceptance import Acceptance
 from .cleanup import Cleanup
 from .clock import asleep_s
@@ -261,7 +261,7 @@ class Supervisor:
         state = self.services.state
         directory = RunDirectory(state.run(name))
         if not directory.path.exists():
-            directory.discard()
+            inputs.discard(state, name)
             durable.remove(state.live / name)
             return None
         record = _record(directory)

@@ -1281,6 +1281,21 @@ export type GoneSince = {
   "worktree_at": number | null;
 };
 
+/** A file or directory that a run was handed; `path` is None for what came as bytes. */
+export type Input = {
+  "kind": string;
+  "name": string;
+  "path": string | null;
+  "sha256": string;
+  "size": number;
+};
+
+/** A file or directory that the run is handed, under its own name or another. */
+export type InputRequest = {
+  "path": string;
+  "name"?: string | null;
+};
+
 /** `turn` is told to end, None where none runs; `prompt` is the number of the next one. */
 export type Interrupted = {
   "already": boolean;
@@ -1630,6 +1645,7 @@ export type RunResult = {
   "final_path"?: string;
   "format"?: number;
   "handle": string;
+  "inputs"?: Array<Input>;
   "message_sha256"?: string;
   "model"?: string | null;
   "network"?: string;
@@ -2169,6 +2185,8 @@ export interface Methods {
       "on_event"?: string | null;
       "check"?: string | null;
       "delegate"?: Delegate | null;
+      "inputs"?: Array<InputRequest>;
+      "input_data"?: Record<string, string>;
     };
     result: RunStarted;
   };
