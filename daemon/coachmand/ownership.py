@@ -3,9 +3,15 @@
 import contextlib
 import fcntl
 import os
+import socket
+import time
 from pathlib import Path
 
 from attrs import define
+
+
+LEFT_LIMIT_S = 5.0
+LOOK_AGAIN_S = 0.02
 
 
 class FencedError(Exception):
@@ -62,15 +68,17 @@ class Lock:
     def take(cls, path: Path, holder: str) -> "Lock":
         """Lock ``path`` for ``holder``.
 
-        Raises `LockHeldError` with the text of whoever holds it.
+        Raises `LockHeldError` with the text of whoever holds it. One that was killed may leave a
+        child that is just about to execute its program: that one is waited for. Blocks.
         """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        ends = time.monotonic() + LEFT_LIMIT_S
+        while not _locked(fd):
             text = os.pread(fd, 4096, 0).decode("utf-8", "replace").strip()
-            os.close(fd)
-            raise LockHeldError(text or "an unknown process") from None
+            if not _is_gone(text) or time.monotonic() > ends:
+                os.close(fd)
+                raise LockHeldError(text or "an unknown process")
+            time.sleep(LOOK_AGAIN_S)
         # Who it is, is said for people only: a full disk does not keep a daemon from starting.
         with contextlib.suppress(OSError):
             os.ftruncate(fd, 0)
@@ -101,6 +109,26 @@ class Lock:
     def release(self) -> None:
         """Let the next one in."""
         os.close(self._fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_gone(holder: str) -> bool:
+    """Whether a holder is a process of this machine that has ended."""
+    match holder.split():
+        case ["pid", pid, "on", host] if pid.isdecimal() and host == socket.gethostname():
+            try:
+                stat = Path("/proc", pid, "stat").read_bytes()
+            except OSError:
+                return True
+            return stat.rpartition(b")")[2].split()[:1] == [b"Z"]
+    return False
 
 
 class LockHeldError(Exception):

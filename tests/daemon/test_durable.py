@@ -1,5 +1,8 @@
 """What reaches the disk, whole or not at all, and how a refusal is told."""
 
+import socket
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,3 +80,16 @@ def test_a_lock_names_its_holder(tmp_path: Path) -> None:
     first.release()
 
     Lock.take(tmp_path / "lock", "pid 2 on here").release()
+
+
+def test_a_lock_that_a_killed_holders_child_is_about_to_drop_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    """Between fork and exec a child has all of its parent's descriptors, and may outlive it."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    lock = Lock.take(tmp_path / "lock", f"pid {gone.pid} on {socket.gethostname()}")
+    drop = threading.Timer(0.3, lock.release)
+    drop.start()
+    Lock.take(tmp_path / "lock", "pid 2 on here").release()
+    drop.join()
