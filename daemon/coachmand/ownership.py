@@ -9,7 +9,6 @@ from pathlib import Path
 
 from attrs import define
 
-
 LEFT_LIMIT_S = 5.0
 LOOK_AGAIN_S = 0.02
 
