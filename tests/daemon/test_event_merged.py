@@ -17,7 +17,8 @@ import coachman
 import recovery_state as at
 from coachman.connection import Connection
 from coachmand.journal.lines import Line
-from coachmand.journal.order import RECENT_BYTES, Order, Place, Source
+from coachmand.journal.order import RECENT_BYTES, Order, Place, Placed, Source
+from coachmand.methods.shared import SHARED_BATCHES, Shared
 from coachmand.runs.merged import Chosen, Merged
 from daemon_process import DaemonProcess
 from merged_followers import check_followers_through_kills
@@ -371,3 +372,45 @@ def test_what_waits_behind_one_write_does_not_grow_without_end() -> None:
     # Who stood before them reads the files; who comes behind finds what is newer.
     assert order.recent(firsts[0], 10) is None
     assert [placed.line.seq for placed in order.recent(last - 1, 10) or ()] == [601]
+
+
+def placed(*places: int) -> list[Placed]:
+    return [Placed(Source("r"), Line(g, b'{"g":%d}' % g), g) for g in places]
+
+
+def test_what_is_put_together_once_is_for_those_who_follow_the_same() -> None:
+    """By name of the subscription, choice and places; a few are kept, and none that is long."""
+    shared = Shared()
+    first = shared.lines(("a",), b"s1 ", placed(5, 7))
+
+    assert shared.lines(("a",), b"s1 ", placed(5, 7)) is first
+    assert shared.lines(("a",), b"s2 ", placed(5, 7)) == first.replace(b"s1 ", b"s2 ")
+    assert shared.lines(("b",), b"s1 ", placed(5, 6, 7)).count(b"s1 ") == 3
+    assert shared.lines(("a",), b"s1 ", placed(5, 6, 7)).count(b"s1 ") == 3
+    assert shared.lines(("a",), b"s1 ", placed(8)).count(b"s1 ") == 1
+    assert shared.lines(("a",), b"s1 ", placed(5, 7)) is not first
+    unplaced = shared.lines(("a",), b"s1 ", placed(0))
+    assert shared.lines(("a",), b"s1 ", placed(0)) is not unplaced
+    assert len(shared._batches) == SHARED_BATCHES
+
+
+async def test_all_who_gather_look_at_the_same_moments(autojump_clock: object) -> None:
+    """Whenever each began to wait; many look less often, and none waits long."""
+    looked: list[float] = []
+
+    async def look(after_s: float) -> None:
+        await trio.sleep(after_s)
+        await shared.gather()
+        looked.append(trio.current_time())
+
+    for followers, every_s in ((1, 0.01), (30, 0.03), (500, 0.05)):
+        shared = Shared(followers)
+        looked.clear()
+        await shared.gather()
+        async with trio.open_nursery() as nursery:
+            for part in (0.1, 0.5, 0.9):
+                nursery.start_soon(look, part * every_s)
+        assert len(set(looked)) == 1
+        assert looked[0] % every_s == pytest.approx(0) or looked[0] % every_s == pytest.approx(
+            every_s
+        )

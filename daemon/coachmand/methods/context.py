@@ -18,6 +18,7 @@ from ..runs.references import resolve, resolve_among
 from ..runs.run import Run
 from ..runs.services import Services
 from ..runs.supervisor import Supervisor
+from .shared import Shared
 
 
 @define
@@ -39,6 +40,7 @@ class Daemon:
     restart: Callable[[], None]
     greeted: Callable[[], None]
     before: Any = None
+    shared: Shared = field(factory=Shared)
     started_s: float = field(factory=time.monotonic)
 
 

@@ -18,8 +18,6 @@ from ..runs.merged import Chosen, Merged
 from .context import Context
 
 MAX_RUNS = 256
-# Of a busy moment all is sent at once: each of many followers wakes no more often.
-GATHER_S = 0.01
 # How long a client's cursor may stay behind while nothing comes that it wants.
 PROGRESS_S = 1.0
 
@@ -58,7 +56,7 @@ async def follow(
     merged = Merged(context.supervisor, chosen, place, since_ms=since or 0, follow=not until_now)
     name = context.new_subscription()
     scope = context.subscriptions[name] = trio.CancelScope()
-    pump = Pump(context, name, merged, types)
+    pump = Pump(context, name, merged, chosen, types)
     context.peer.nursery.start_soon(pump.run, scope)
     return {"subscription": name, "cursor": place.encode()}
 
@@ -102,8 +100,12 @@ def _place(context: Context, chosen: Chosen, cursor: str | None, since: int | No
 class Pump:
     """Sends one client what it follows, as fast as it takes it and no faster."""
 
-    def __init__(self, context: Context, name: str, merged: Merged, types: tuple[str, ...]) -> None:
+    def __init__(
+        self, context: Context, name: str, merged: Merged, of: Chosen, types: tuple[str, ...]
+    ) -> None:
         self._context = context
+        self._shared = context.daemon.shared
+        self._of = (of.key, types)
         self._name = name
         self._merged = merged
         self._wanted = tuple(f'{{"type":"{kind}"'.encode() for kind in types)
@@ -117,21 +119,28 @@ class Pump:
 
     async def run(self, scope: trio.CancelScope) -> None:
         """Send until there is nothing more to come."""
-        merged = self._merged
-        with scope:
-            while (reason := merged.end()) is None:
-                before = merged.place
-                placed = await merged.next()
-                if self._wanted:
-                    placed = [one for one in placed if one.line.data.startswith(self._wanted)]
-                if placed:
-                    await self._send(b"".join([self._head + one.wire() for one in placed]))
-                elif trio.current_time() >= self._told_s + PROGRESS_S:
-                    await self._send(self._notification("event.progress"))
-                if merged.is_live and merged.place != before:
-                    await trio.sleep(GATHER_S)
-            await self._send(self._notification("event.end", reason=reason))
+        self._shared.followers += 1
+        try:
+            with scope:
+                await self._pump()
+        finally:
+            self._shared.followers -= 1
         self._context.subscriptions.pop(self._name, None)
+
+    async def _pump(self) -> None:
+        merged = self._merged
+        while (reason := merged.end()) is None:
+            before = merged.place
+            placed = await merged.next()
+            if self._wanted:
+                placed = [one for one in placed if one.line.data.startswith(self._wanted)]
+            if placed:
+                await self._send(self._shared.lines(self._of, self._head, placed))
+            elif trio.current_time() >= self._told_s + PROGRESS_S:
+                await self._send(self._notification("event.progress"))
+            if merged.is_live and merged.place != before:
+                await self._shared.gather()
+        await self._send(self._notification("event.end", reason=reason))
 
     async def _send(self, lines: bytes) -> None:
         self._told_s = trio.current_time()

@@ -19,6 +19,7 @@ from ..runs.lists import Filter, list_runs
 from ..runs.record import Record
 from ..runs.request import StartRequest
 from ..runs.resumption import ResumeRequest, why_not
+from ..runs.run import Run
 from ..runs.summary import summary_of
 from ..runs.transcript import transcript
 from ..runs.view import View
@@ -29,6 +30,7 @@ from .run_turns import REFUSALS_OF_STARTS
 DIFF_BYTES = 256 * 1024
 MAX_DIFF_BYTES = 4 * 1024 * 1024
 MAX_FILES = 1000
+PROMPT_CHARACTERS = 8192
 
 
 @frozen
@@ -294,13 +296,12 @@ async def _get(context: Context, run: str) -> Any:
         session = living.view.session
     else:
         summary, session = (result or {}).get("summary", {}), (result or {}).get("session")
-    prompt = await trio.to_thread.run_sync(directory.read_prompt, 1)
     return {
         **summary,
         "session": session,
         "resumed_from": record.resumed_from,
         "queue": _queue(living.view) if living else [],
-        "prompt": prompt[:8192],
+        "prompt": await _prompt(directory, living),
         "request": record.as_json(),
         "attempts": living.view.attempt if living else (result or {}).get("attempts", 0),
         "worktree": record.worktree,
@@ -310,6 +311,17 @@ async def _get(context: Context, run: str) -> Any:
         "resumable": await _resumable(context, record, result) if result else None,
         "result": result,
     }
+
+
+async def _prompt(directory: RunDirectory, living: Run | None) -> str:
+    """The prompt's beginning, which of a living run is read once: threads wait in busy moments."""
+    if living is not None and living.prompt_shown is not None:
+        return living.prompt_shown
+    prompt = await trio.to_thread.run_sync(directory.read_prompt, 1)
+    shown = prompt[:PROMPT_CHARACTERS]
+    if living is not None:
+        living.prompt_shown = shown
+    return shown
 
 
 async def _resumable(

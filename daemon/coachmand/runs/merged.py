@@ -22,6 +22,7 @@ BATCH_LINES = 512
 FETCH_ROWS = 200
 FIRST_PLACE = 1
 NO_PLACE = -1
+MAX_REMEMBERED = 4096
 
 
 @frozen
@@ -51,6 +52,12 @@ class Chosen:
             and (self.within in (None, source.run) or self.within in source.ancestors)
             and all(source.labels.get(key) == value for key, value in self.labels.items())
         )
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for all who choose the same."""
+        labels = tuple(sorted(self.labels.items()))
+        return (self.runs, self.task, self.agent, self.repo, labels, self.parent, self.within)
 
     @property
     def columns(self) -> dict[str, str]:
@@ -90,6 +97,8 @@ class Merged:
         self._ended_at: int | None = None
         self._unplaced: Unplaced | None = None
         self._history: tuple[History, int] | None = None
+        # What is asked of each line is answered once for its run.
+        self._wanted: dict[str, bool] = {}
         self.place = place
 
     def __repr__(self) -> str:
@@ -136,7 +145,15 @@ class Merged:
             await self._order.changed(self.place.g)
             return []
         self.place = recent[-1].place
-        return [placed for placed in recent if self._chosen.wants(placed.source)]
+        return [placed for placed in recent if self._wants(placed.source)]
+
+    def _wants(self, source: Source) -> bool:
+        wanted = self._wanted.get(source.run)
+        if wanted is None:
+            if len(self._wanted) >= MAX_REMEMBERED:
+                self._wanted.clear()
+            wanted = self._wanted[source.run] = self._chosen.wants(source)
+        return wanted
 
     async def _next_unplaced(self) -> list[Placed]:
         if self._unplaced is None:

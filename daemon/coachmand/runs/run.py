@@ -96,6 +96,8 @@ class Run:
         self.questions = Questions(self)
         self.asking = Asking(self)
         self.launch: Launch | None = None
+        # The beginning of its prompt, once somebody has asked for it.
+        self.prompt_shown: str | None = None
         self.attempt: Attempt | None = None
 
     def __repr__(self) -> str:
