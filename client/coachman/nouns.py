@@ -103,6 +103,7 @@ class RunMethods(Noun):
         delegate: "Mapping[str, Any] | None" = None,
         inputs: "Sequence[Mapping[str, str]] | None" = None,
         input_data: "Mapping[str, str] | None" = None,
+        artifacts: "Sequence[str] | None" = None,
         sentinel_file: str | None = None,
         on_event: str | None = None,
         on_limit: "results.OnLimit | None" = None,
@@ -127,7 +128,8 @@ class RunMethods(Noun):
         ``path``; the ``permission_handler`` is file:BASE or command:PATH. ``check``
         is a shell command that decides at the end, ``delegate`` what it may start.
         ``inputs`` have ``path`` and ``name`` of what it is handed a copy of;
-        ``input_data`` is bytes in base64 by name. ``sentinel_file`` is a file that says
+        ``input_data`` is bytes in base64 by name, ``artifacts`` are paths below /output
+        at which it has to leave something. ``sentinel_file`` is a file that says
         how it ended, ``on_event`` a program that is fed its events. ``on_limit`` is wait
         or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes.
         """

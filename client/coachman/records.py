@@ -120,11 +120,15 @@ class Input(TypedDict):
 
 
 class Artifact(TypedDict):
-    """A file that the agent put in ``/output``; one too large to be read has no digest."""
+    """A file that the agent put in ``/output``; one too large to be read has no digest.
+
+    ``partial``: its run did not succeed, so that it may not be whole.
+    """
 
     path: str
     size: int
     sha256: str | None
+    partial: NotRequired[bool]
 
 
 class Passed(TypedDict):

@@ -174,7 +174,9 @@ def left_behind(result: "Mapping[str, Any]") -> list[str]:
         f"{_mark(change)} {visible(_path(change))}" for change in result.get("changed_files") or ()
     ]
     for artifact in result.get("artifacts") or ():
-        lines.append(f"artifact {visible(artifact.get('path'))} ({size(artifact.get('size'))})")
+        whole = ", may not be whole" if artifact.get("partial") else ""
+        about = f"{size(artifact.get('size'))}{whole}"
+        lines.append(f"artifact {visible(artifact.get('path'))} ({about})")
     return lines
 
 

@@ -80,6 +80,9 @@ COMMAND = Command(
         "depth=N,children=N",
     ),
     Option("--input", "a file or directory for it to read in /inputs", "PATH[=NAME]", repeat=True),
+    Option(
+        "--artifact", "a path below /output at which it has to leave something", "PATH", repeat=True
+    ),
     Option("--sentinel-file", "a file that says how the run ended, once it has", "PATH"),
     Option("--on-event", "a program that is fed the run's events, a line of JSON each", "PROGRAM"),
     Option("--base", "the commit to begin from", "REV"),
@@ -167,6 +170,8 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "check": arguments.text("check"),
         "delegate": granted(arguments.text("delegate")),
         **given_inputs(arguments.texts("input"), as_bytes=console.is_run),
+        "artifacts": [path.removeprefix("/output/") for path in arguments.texts("artifact")]
+        or None,
         "sentinel_file": _resolved(arguments, "sentinel-file"),
         "on_event": _resolved(arguments, "on-event"),
         "timeouts": timeouts(arguments, "run"),

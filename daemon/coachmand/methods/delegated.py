@@ -25,7 +25,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         " timeouts.queue_s timeouts.permission_s timeouts.parked_s timeouts.check_s"
         " limits limits.tokens limits.cost_usd"
         " delegate delegate.depth delegate.children delegate.tokens delegate.cost_usd"
-        " delegate.agents input_data",
+        " delegate.agents input_data artifacts",
         "run.resume": "run prompt keep title request_key no_wait agent model provider profile"
         " timeouts timeouts.wall_s timeouts.work_s timeouts.stall_s timeouts.turn_s"
         " timeouts.queue_s timeouts.permission_s timeouts.parked_s timeouts.check_s",

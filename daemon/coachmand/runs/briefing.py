@@ -1,7 +1,7 @@
 """What an agent is told about its place: a suffix to its prompt, recorded with it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from coachman_sandbox import layout
 
@@ -27,8 +27,21 @@ have until {deadline}.
 GIVEN = "What you were handed lies in {inputs}; {inputs}/manifest.json lists it.\n"
 
 
-def brief(prompt: str, deadline_ms: int, profile: str = "edit", *, given: bool = False) -> str:
-    """``prompt`` with the briefing behind it; ``given``: there are inputs."""
+EXPECTED = "You have to leave in {output}: {paths}.\n"
+
+
+def brief(
+    prompt: str,
+    deadline_ms: int,
+    profile: str = "edit",
+    *,
+    given: bool = False,
+    expected: Sequence[str] = (),
+) -> str:
+    """``prompt`` with the briefing behind it.
+
+    ``given``: there are inputs; ``expected`` are the artifacts without which it fails.
+    """
     told = PLACES[profile].format(
         workspace=layout.WORKSPACE,
         output=layout.OUTPUT,
@@ -37,4 +50,6 @@ def brief(prompt: str, deadline_ms: int, profile: str = "edit", *, given: bool =
     )
     if given:
         told += GIVEN.format(inputs=layout.INPUTS)
+    if expected:
+        told += EXPECTED.format(output=layout.OUTPUT, paths=", ".join(expected))
     return f"{prompt}\n\n---\n{told}"

@@ -57,6 +57,7 @@ class Product:
     warnings: tuple[str, ...] = ()
     totals: Mapping[str, int] = field(factory=lambda: {"files": 0, "added": 0, "removed": 0})
     artifact_bytes: int = 0
+    missing: str = ""
     tree: str | None = None
     cost: dict[str, Any] | None = None
 
@@ -78,6 +79,7 @@ async def product_of(run: "Run") -> Product:
         found,
         artifacts=tuple(_nameable(asdict(artifact)) for artifact in kept.artifacts[:MAX_ROWS]),
         artifact_bytes=sum(artifact.size for artifact in kept.artifacts),
+        missing=outputs.missing(run.fixed.artifacts, kept),
         warnings=(*found.warnings, *map(_shown, kept.warnings)),
     )
 
@@ -262,6 +264,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
         check=view.check,
         has_spoken=view.spoke,
         over_budget=budgets.over(run, product.cost),
+        missing=product.missing,
     )
 
 
@@ -343,7 +346,10 @@ def result_of(
         "changes": dict(product.totals),
         "commits": {"from": product.start, "to": product.commit},
         "tree": product.tree,
-        "artifacts": list(product.artifacts),
+        # Of a run that did not succeed nobody knows whether its files are whole.
+        "artifacts": [
+            {**each, "partial": view.outcome != "succeeded"} for each in product.artifacts
+        ],
         "inputs": inputs.shown(record),
         "check": view.check,
         "permissions_decided": {"allowed": view.allowed, "denied": view.denied},

@@ -1,12 +1,15 @@
 """What a run leaves besides changes: its files for whoever asked, taken from the agent."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 import trio
 from attrs import frozen
+
+from coachman_sandbox.layout import OUTPUT
 
 from .. import durable
 from ..repos.errors import RepoError
@@ -25,6 +28,7 @@ class Kept:
     """The files that a run left, archived; ``warnings`` say what of it is not."""
 
     artifacts: tuple[Artifact, ...] = ()
+    left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -44,7 +48,20 @@ async def archive(run: "Run") -> Kept:
     except RepoError as error:
         return Kept(warnings=(f"what it left is in {source}: {error.message}",))
     named = (f"left out of the artifacts: {path}" for path in found.left_out[:MAX_NAMED])
-    return Kept(found.artifacts, tuple(named))
+    return Kept(found.artifacts, found.left_out, tuple(named))
+
+
+def missing(expected: Sequence[str], kept: Kept) -> str:
+    """Which of the artifacts that a run has to leave are not there, in words; "" for none."""
+    there = {artifact.path for artifact in kept.artifacts}
+    folders = {path[:at] for path in there for at, sign in enumerate(path) if sign == "/"}
+    gone = [path for path in expected if path not in there and path not in folders]
+    named = ", ".join(_named(path, kept) for path in gone[:MAX_NAMED])
+    return f"it left no {named} in {OUTPUT}" if gone else ""
+
+
+def _named(path: str, kept: Kept) -> str:
+    return f"{path} (but a link or special file)" if path in kept.left_out else path
 
 
 def _is_filled(source: Path, target: Path) -> bool:

@@ -139,6 +139,7 @@ async def plan(
         warnings=warnings_of(request, found, task),
         continuing=len(task.runs),
         request_key=request.request_key,
+        artifacts=request.artifacts,
         ancestors=ancestors,
         **_delegate(request),
         **_limited(request, adapter.spec, services),
@@ -149,7 +150,9 @@ async def plan(
     policy, command = planned_policy(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:
-        prompt = brief(prompt, record.wall.epoch_ms, profile, given=bool(wanted))
+        prompt = brief(
+            prompt, record.wall.epoch_ms, profile, given=bool(wanted), expected=request.artifacts
+        )
     record = evolve(record, policy_digest=policy.digest)
     return Planned(record, task, environment, prompt, policy, command, program, request.env, wanted)
 

@@ -137,6 +137,7 @@ class Record:
     lent: tuple[str, ...] = ()
     words: bool = False
     inputs: tuple[Input, ...] = ()
+    artifacts: tuple[str, ...] = ()
 
     @property
     def writes(self) -> bool:

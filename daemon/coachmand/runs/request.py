@@ -11,7 +11,7 @@ from coachman.results import OnLimit, Permissions
 from ..permissions.handlers import FORM, is_handler, is_program
 from ..permissions.rules import MAX_RULES, RuleRequest
 from ..rpc.errors import RpcError
-from ..rpc.params import must
+from ..rpc.params import must, must_each
 from .budgets import Limits
 from .grants import Delegate
 
@@ -26,6 +26,12 @@ MAX_TIMEOUT_S = 366 * 86400.0
 
 def _is_path(path: str) -> bool:
     return path.startswith("/") and "\0" not in path
+
+
+def is_plain_below(path: str) -> bool:
+    """Whether a relative path is written plainly and leads nowhere else."""
+    steps = path.split("/")
+    return path.isprintable() and not {"", ".", ".."} & set(steps)
 
 
 def are_words(words: Iterable[str]) -> bool:
@@ -99,6 +105,7 @@ class StartRequest:
     shown to ``permission_handler`` as well: file:BASE or command:PATH; "none" for none at all.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
     ``inputs`` are copied before anything starts, ``input_data`` is base64 by name.
+    ``artifacts`` are paths below /output at which it has to leave something.
     ``delegate`` gives it a socket of its own, over which it may start runs itself.
     """
 
@@ -156,6 +163,9 @@ class StartRequest:
     delegate: Delegate | None = None
     inputs: tuple[InputRequest, ...] = field(
         default=(), validator=must(f"at most {MAX_INPUTS}", lambda given: len(given) <= MAX_INPUTS)
+    )
+    artifacts: tuple[str, ...] = field(
+        default=(), validator=must_each("a plain path below /output", is_plain_below)
     )
     input_data: Mapping[str, str] = field(
         factory=dict,

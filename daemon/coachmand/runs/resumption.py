@@ -175,6 +175,7 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         check=before.check or "",
         delegate=before.delegate,
         inputs=_inputs_before(before),
+        artifacts=before.artifacts,
     )
 
 

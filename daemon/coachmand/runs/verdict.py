@@ -46,6 +46,7 @@ class Facts:
     session_wanted: str | None = None
     check: Mapping[str, Any] | None = None
     over_budget: str = ""
+    missing: str = ""
     has_spoken: bool = True
 
 
@@ -145,6 +146,10 @@ def _check_failed(facts: Facts) -> Verdict:
     return Verdict("check_failed", "check_failed", f"{how}{last}")
 
 
+def _missing_artifact(facts: Facts) -> Verdict:
+    return Verdict("failed", "missing_artifact", facts.missing)
+
+
 def _idle(facts: Facts) -> bool:
     return not facts.has_message and not facts.has_changes
 
@@ -240,6 +245,7 @@ RULES: tuple[Rule, ...] = (
         _always("failed", "cancelled_by_agent", "the agent cancelled its own turn"),
     ),
     (lambda f: f.check is not None and f.check.get("exit") != 0, _check_failed),
+    (lambda f: bool(f.missing), _missing_artifact),
     (
         lambda f: _idle(f) and not f.exit_status_decides,
         _always("empty", "end_turn", "no message, no change"),

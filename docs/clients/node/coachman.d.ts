@@ -42,8 +42,11 @@ export type Answered = {
   "run": string;
 };
 
-/** A file that the agent put in `/output`; one too large to be read has no digest. */
+/** A file that the agent put in `/output`; one too large to be read has no digest.
+ *
+ * `partial`: its run did not succeed, so that it may not be whole. */
 export type Artifact = {
+  "partial"?: boolean;
   "path": string;
   "sha256": string | null;
   "size": number;
@@ -2186,6 +2189,7 @@ export interface Methods {
       "check"?: string | null;
       "delegate"?: Delegate | null;
       "inputs"?: Array<InputRequest>;
+      "artifacts"?: Array<string>;
       "input_data"?: Record<string, string>;
     };
     result: RunStarted;

@@ -1,0 +1,133 @@
+"""What a run leaves in /output: taken from the agent, checked against what it has to leave."""
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import live_runs as live
+import recovery_state as at
+from coachmand.repos import artifacts
+from daemon_process import DaemonProcess, make_repository
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[DaemonProcess]:
+    """One daemon for the tests of this file; each has tasks of its own."""
+    root = Path(tempfile.mkdtemp(prefix="cm-", dir="/tmp"))
+    process = DaemonProcess(root)
+    make_repository(root / "repo")
+    process.start()
+    yield process
+    process.tidy()
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def repo(daemon: DaemonProcess) -> Path:
+    return daemon.root / "repo"
+
+
+def sh(daemon: DaemonProcess, repo: Path, script: str, **options: Any) -> dict[str, Any]:
+    """The result of a run of a shell script."""
+    run = at.start(daemon, repo, "", agent="command", argv=["/bin/sh", "-c", script], **options)
+    return at.result(daemon, run)
+
+
+def test_a_run_that_leaves_what_it_has_to_succeeds(daemon: DaemonProcess, repo: Path) -> None:
+    """A file, and a directory with something in it."""
+    script = "mkdir -p /output/a/b; echo x > /output/a/b/x; echo y > /output/y"
+    result = sh(daemon, repo, script, artifacts=["y", "a/b"])
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert [(row["path"], row["partial"]) for row in result["artifacts"]] == [
+        ("a/b/x", False),
+        ("y", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "named"),
+    [
+        ("true", "it left no report.md in /output"),
+        ("mkdir /output/report.md", "it left no report.md in /output"),
+        ("ln -s /etc/passwd /output/report.md", "report.md (but a link or special file)"),
+        ("mkfifo /output/report.md", "report.md (but a link or special file)"),
+        ("mkdir /elsewhere; ln -s . /output/up; echo x > /output/x", "it left no report.md"),
+    ],
+)
+def test_a_run_that_does_not_leave_it_fails_with_that_reason(
+    daemon: DaemonProcess, repo: Path, script: str, named: str
+) -> None:
+    """Nothing, an empty directory, a link and a pipe are no artifact."""
+    result = sh(daemon, repo, f"{script}; true", artifacts=["report.md"])
+
+    assert (result["outcome"], result["stop_reason"]) == ("failed", "missing_artifact")
+    assert named in result["error"]["message"]
+
+
+def test_what_a_failed_run_left_is_kept_and_marked(daemon: DaemonProcess, repo: Path) -> None:
+    """It may be half of it; the run's own failure is the reason that counts."""
+    result = sh(daemon, repo, "echo half > /output/y; exit 3", artifacts=["y", "z"])
+
+    assert "status 3" in result["error"]["message"]
+    assert [(row["path"], row["partial"]) for row in result["artifacts"]] == [("y", True)]
+    assert Path(result["evidence_dir"], "artifacts", "y").read_text() == "half\n"
+
+
+def test_every_run_has_a_fresh_output(daemon: DaemonProcess, repo: Path) -> None:
+    """What an earlier run of the task left is neither seen nor counted."""
+    sh(daemon, repo, "echo x > /output/x", task="fresh")
+    result = sh(daemon, repo, "ls -A /output | wc -l", task="fresh", artifacts=["x"])
+
+    assert result["final_message"].strip() == "0"
+    assert result["stop_reason"] == "missing_artifact"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../b", "", "a//b", "."])
+def test_a_path_that_leads_elsewhere_is_refused(
+    daemon: DaemonProcess, repo: Path, path: str
+) -> None:
+    """Only what lies plainly below /output can be asked for."""
+    with daemon.client() as client:
+        error = live.refused(client.run.start, "x", dir=str(repo), agent="demo", artifacts=[path])
+
+    assert "a plain path below /output" in error.message
+
+
+def test_the_command_line_asks_for_artifacts(daemon: DaemonProcess, repo: Path) -> None:
+    """By its path inside, or below it."""
+    words = ["--artifact", "/output/x", "--artifact", "y", "-a", "command", "-q", "-t", "asked"]
+    ran = daemon.cli("run", *words, "--", "/bin/sh", "-c", "echo x > /output/x", cwd=repo)
+    shown = daemon.cli("result", "asked", cwd=repo).stdout
+
+    assert ran.returncode == 1
+    assert "it left no y in /output" in ran.stderr + shown
+    assert "may not be whole" in shown
+
+
+def test_what_is_archived_belongs_to_nobody_else(tmp_path: Path) -> None:
+    """Set-id bits, modes that shut the owner out, depth and odd names make no difference."""
+    source, target = tmp_path / "output", tmp_path / "artifacts"
+    (source / "shut" / "deep").mkdir(parents=True)
+    target.mkdir()
+    (source / "shut" / "deep" / "f").write_text("f")
+    (source / "tool").write_text("t")
+    (source / "tool").chmod(0o6755)
+    (source / b"\xff".decode("utf-8", "surrogateescape")).write_text("odd")
+    (source / "shut").chmod(0)
+    (source / "gone").symlink_to(tmp_path / "canary")
+    found = artifacts.archive(str(source), str(target))
+    again = artifacts.archive(str(source), str(target))
+
+    assert found == again
+    assert found["left_out"] == ["gone"]
+    assert [row["path"] for row in found["artifacts"]] == ["shut/deep/f", "tool", "\udcff"]
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in target.rglob("*")}
+    assert {modes["f"], modes["tool"], modes["deep"]} == {0o600, 0o700}
+    assert os.readlink(source / "gone") == str(tmp_path / "canary")
