@@ -15,6 +15,7 @@ FACTS: list[tuple[dict[str, Any], str]] = [
     ({"dir": "/"}, "dir"),
     ({"argv": ["/bin/sh"]}, "argv"),
     ({"check": "true"}, "check"),
+    ({"on_event": "/bin/cat"}, "on_event"),
     ({"env": {"PATH": "/tmp"}}, "env"),
     ({"env": {"SSL_CERT_FILE": "/etc/shadow"}}, "env"),
     ({"session": "somebody's"}, "session"),

@@ -201,6 +201,20 @@ def test_one_that_reads_nothing_delays_neither_its_run_nor_the_daemon(
     assert events == daemon.events(run)[-len(events) :]
 
 
+def test_who_is_fed_hears_of_the_ends_before_a_daemon_that_ends_runs_is_gone(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """`daemon stop --runs` gives them the time to read it."""
+    run = start(daemon, repo, "sleep 600", on_event=str(noting(daemon.root)))
+    at.until_event(daemon, run, lambda event: event["type"] == "run.started")
+    done = daemon.cli("daemon", "stop", "--runs")
+
+    assert done.returncode == 0, done.stderr
+    assert fed(daemon.root) == daemon.events(run)
+    assert fed(daemon.root)[-1]["outcome"] == "cancelled"
+    assert settled(daemon)
+
+
 def test_only_a_program_of_the_users_own_is_fed(daemon: DaemonProcess, repo: Path) -> None:
     """It is pinned as a permission handler is, and refused before anything happens."""
     cases = {
@@ -219,3 +233,28 @@ def test_only_a_program_of_the_users_own_is_fed(daemon: DaemonProcess, repo: Pat
 
     assert "cannot run --on-event '': name a file" in empty.stderr
     assert os.listdir(daemon.state / "runs") == os.listdir(daemon.state / "feeds") == []
+
+
+def test_the_program_is_the_one_that_the_run_was_started_with(
+    daemon: DaemonProcess, repo: Path, eventually: Eventually
+) -> None:
+    """Changed while no daemon ran it is not run; put back, it goes on where it was."""
+    given = noting(daemon.root)
+    text = given.read_bytes()
+    run = start(daemon, repo, "ask a", permissions="ask", on_event=str(given))
+    request = at.until_asked(daemon, run)
+    eventually(lambda: is_through(daemon, run))
+    daemon.kill()
+    program(given, f"cat >{daemon.root}/stolen")
+    daemon.start()
+    told = at.until_event(daemon, run, lambda event: event["type"] == "feed.failed")
+    given.write_bytes(text)
+    with daemon.client() as client:
+        client.permission.answer(request, run=run, kind="allow")
+    ended(daemon, run)
+    eventually(lambda: settled(daemon))
+
+    assert told["reason"] == "is not the program any more that the run was started with"
+    assert told["then"] == "again"
+    assert fed(daemon.root) == daemon.events(run)
+    assert not (daemon.root / "stolen").exists()

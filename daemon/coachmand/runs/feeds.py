@@ -106,20 +106,31 @@ class Feeds:
     _new: list[str] = field(factory=list)
     _wake: trio.Event = field(factory=trio.Event)
     _findings: dict[str, Finding] = field(factory=dict)
+    _fed: set[str] = field(factory=set)
+    _through: trio.Event = field(factory=trio.Event)
 
     def add(self, run: str) -> None:
         """A run begins whose events are to be fed."""
         self._new.append(run)
+        self._fed.add(run)
         self._wake.set()
 
     def findings(self) -> list[Finding]:
         """The programs that do not take what they should, or are not run any more."""
         return list(self._findings.values())
 
+    async def settle(self, limit_s: float) -> None:
+        """Wait until the programs have had all, at most so long; the next daemon gives the rest."""
+        with trio.move_on_after(limit_s):
+            while self._fed:
+                await self._through.wait()
+                self._through = trio.Event()
+
     async def keep(self, house: House) -> None:
         """Feed, for as long as the daemon runs."""
         names = await trio.to_thread.run_sync(os.listdir, self.state.feeds)
-        self._new += filter(is_run_id, names)
+        for run in filter(is_run_id, names):
+            self.add(run)
         async with trio.open_nursery() as nursery:
             while True:
                 new, self._new, self._wake = self._new, [], trio.Event()
@@ -140,6 +151,9 @@ class Feeds:
             return  # a newer daemon feeds it
         except Exception as error:
             log.error("feed_failed", run=run, exc_info=error)
+        finally:
+            self._fed.discard(run)
+            self._through.set()
 
     def note(self, record: Record, finding: Finding | None) -> None:
         """What is to be told of a run's program just now."""

@@ -41,6 +41,8 @@ RECOVERIES_AT_ONCE = 16
 LOOK_AGAIN_S = 1.0
 ASLEEP_EVERY_S = 5.0
 CHECKPOINT_LIMIT_S = 5.0
+# Who was told of runs hears of their ends, where that takes no longer.
+FEEDS_LIMIT_S = 5.0
 
 
 class Supervisor:
@@ -169,6 +171,8 @@ class Supervisor:
                 while self._unsettled(by) and not self.services.storage.degraded:
                     with trio.move_on_after(LOOK_AGAIN_S):
                         await self.wait_for_change(self.changes)
+            if by is not None and not self._unsettled(by):
+                await self.services.feeds.settle(FEEDS_LIMIT_S)
             return not self._unsettled(by)
         except trio.Cancelled:
             # Whoever wanted it went away: nothing of it shall stay.
