@@ -561,19 +561,21 @@ def test_tail_merges_text_and_has_one_line_a_tool(state_dir: Path) -> None:
             "type": "permission.requested",
             **{k: permission()[k] for k in ("request", "question", "tool", "options")},
         },
+        {"type": "run.state", "from": "active", "to": "waiting", "reason": "permission"},
         {
             "type": "permission.resolved",
             "request": "p1",
             "kind": "allow_once",
-            "by": {"resolver": "policy"},
+            "by": {"resolver": "client", "user": "you"},
         },
         {"type": "agent.future_thing", "x": 1},
     )
     printed = []
-    for state in ("active", "ended"):
+    for state, waiting in (("active", [permission()]), ("ended", [])):
         with daemon_at(
             state_dir,
             run__get=summary(state=state),
+            permission__list={"permissions": waiting},
             run__result=result(),
             event__subscribe=streaming(events),
         ):
@@ -587,7 +589,7 @@ def test_tail_merges_text_and_has_one_line_a_tool(state_dir: Path) -> None:
         "  > Bash: npm i\n"
         "  ? Bash: npm i left-pad\n"
         "    1 Allow once, 2 Allow always, 3 Reject: coachman answer k7q3x …\n"
-        "  = allow once, by policy\n"
+        "  = allow once, by you\n"
     )
     assert done.stderr.startswith("k7q3x succeeded after 4m12s\n")
 

@@ -28,7 +28,7 @@ COMMAND = Command(
     Option("-m --message", "what to tell the agent with it", "TEXT"),
     Option("--request", "which one, where X asks several things", "ID"),
     Option("--file", "answer the file handler's question in BASE.req", "BASE"),
-    operands=(1, 2),
+    operands=(0, 2),
     missing="name a run (or a request) and a choice: allow, always, deny, a number or an id",
 )
 
@@ -39,8 +39,10 @@ def main(console: "Console", arguments: "Arguments") -> int:
         from .answer_file import answer_file
 
         return answer_file(console, base, arguments)
-    if len(arguments.operands) == 1:
-        raise UsageError(f"cannot answer: {COMMAND.missing}")
+    if len(arguments.operands) != len(("X", "CHOICE")):
+        raise UsageError(
+            f"cannot answer: {COMMAND.missing}", hint=f"usage: coachman {COMMAND.usage}"
+        )
     named, typed = arguments.operands
     client = console.client(introduced=True)
     if typed == LEND and _lacks(client, named, console.directory):

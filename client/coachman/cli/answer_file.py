@@ -5,7 +5,7 @@ import os
 
 from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_OK
-from .choices import choose
+from .choices import choose, words
 from .progress import choice_names
 from .regular_file import read_regular
 from .visible import visible
@@ -24,9 +24,18 @@ FILE_MODE = 0o600
 
 def answer_file(console: "Console", base: str, arguments: "Arguments") -> int:
     """Check the choice against what BASE.req offers, and write BASE.req.response whole."""
-    if len(arguments.operands) != 1:
-        raise UsageError("cannot answer --file: name one choice", hint="answer --file BASE CHOICE")
+    if len(arguments.operands) > 1:
+        raise UsageError(
+            "cannot answer --file: name one choice, and no run: the file says whose question it is",
+            hint="usage: coachman answer --file BASE CHOICE",
+        )
     asked = _read(f"{base}.req")
+    if not arguments.operands:
+        raise UsageError(
+            f"cannot answer {visible(asked['request'])}: there is no choice",
+            hint=f"usage: coachman answer --file BASE CHOICE; choose {', '.join(words(asked))},"
+            f" or: {', '.join(choice_names(asked))}",
+        )
     option = _chosen(asked, arguments.operands[0])
     message = arguments.text("message")
     if option.get("requires_message") and not message:

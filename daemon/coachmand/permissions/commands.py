@@ -17,6 +17,8 @@ _RESERVED = (
 RESERVED = frozenset(_RESERVED.split())
 # In fnmatch brackets mean something; in a pattern of ours they do not.
 BRACKETS = str.maketrans({"[": "[[]"})
+# Within quotes nothing does.
+_LITERAL = str.maketrans({"[": "[[]", "*": "[*]", "?": "[?]"})
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 
@@ -38,13 +40,22 @@ def words_of(text: str) -> tuple[str, ...] | None:
     """The words of one simple command; None where ``text`` is more, less, or not certain."""
     if len(text) > MAX_CHARACTERS:
         return None
-    words = _words(text, _WORD)
+    words = tuple(map(_unquoted, _words(text, _WORD)))
     return words if words and _is_command(words[0], text) else None
 
 
 def pattern_of(text: str) -> tuple[str, ...] | None:
-    """The words of a pattern, in which ``*`` and ``?`` may stand; None where it is none."""
-    return _words(text, _PATTERN_WORD) or None
+    """A pattern as `matches` takes it, each word as one of fnmatch's; None where it is none.
+
+    ``*`` and ``?`` stand for others outside of quotes, and for themselves within.
+    """
+    return tuple(map(_as_pattern, _words(text, _PATTERN_WORD))) or None
+
+
+def begins_command(pattern: str) -> bool:
+    """Whether there may be a simple command that begins as a sound ``pattern`` does."""
+    first = _unquoted(_words(pattern, _PATTERN_WORD)[0])
+    return bool(first) and "=" not in first and first not in RESERVED
 
 
 def matches(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
@@ -53,19 +64,18 @@ def matches(pattern: tuple[str, ...], words: tuple[str, ...]) -> bool:
         pattern, words = pattern[:-1], words[: max(len(pattern) - 1, 0)]
     if len(pattern) != len(words):
         return False
-    pairs = zip(pattern, words, strict=True)
-    return all(fnmatchcase(word, wanted.translate(BRACKETS)) for wanted, word in pairs)
+    return all(fnmatchcase(word, wanted) for wanted, word in zip(pattern, words, strict=True))
 
 
 def _words(text: str, word: re.Pattern[str]) -> tuple[str, ...]:
-    """The words, none of them where anything else stands in ``text``."""
+    """The words as they are written, none of them where anything else stands in ``text``."""
     found, at = [], 0
     text = text.strip(" \t")
     while at < len(text):
         match = word.match(text, at)
         if match is None:
             return ()
-        found.append(_unquoted(match[0]))
+        found.append(match[0])
         at = match.end()
         if at < len(text):
             blanks = _BLANKS.match(text, at)
@@ -77,6 +87,11 @@ def _words(text: str, word: re.Pattern[str]) -> tuple[str, ...]:
 
 def _unquoted(word: str) -> str:
     return "".join("".join(piece) for piece in _PIECE.findall(word))
+
+
+def _as_pattern(word: str) -> str:
+    pieces = (((single or double), plain) for single, double, plain in _PIECE.findall(word))
+    return "".join(quoted.translate(_LITERAL) + plain for quoted, plain in pieces)
 
 
 def _is_command(first: str, text: str) -> bool:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ import trio
 from attrs import define, field
 
 from .. import durable
-from .programs import OPENING, UntrustedError, check_outside, check_owned
+from .programs import OPENING, UntrustedError, check_owned, check_way
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_SHOWN_BYTES = 1024 * 1024
@@ -104,7 +105,11 @@ class Exchange:
             raise UnreadableError(f"cannot be read: {error.strerror}") from error
 
     def done(self) -> None:
-        """The answer that was taken is of no more use. Blocks."""
+        """The answer that was taken is of no more use; a directory is put aside. Blocks."""
+        if self._taken.is_dir() and not self._taken.is_symlink():
+            aside = f"{self.response_name}.refused-{time.time_ns()}"
+            with suppress(OSError):
+                os.rename(self._taken, self._directory / aside)
         _remove(self._taken)
 
     def complain(self, document: Mapping[str, Any]) -> None:
@@ -141,7 +146,7 @@ class Exchanges:
         try:
             found = os.fstat(fd)
             check_owned(found)
-            check_outside(real, trees)
+            check_way(directory, trees)
             key = (found.st_dev, found.st_ino, name)
             known = self._known.setdefault(key, Exchange(base, fd))
         except BaseException:

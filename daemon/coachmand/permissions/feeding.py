@@ -65,7 +65,7 @@ class Fed:
         slow: Callable[[bool], None],
     ) -> "Fed":
         """Run it, for the lines behind ``after``. Raises OSError, UntrustedError."""
-        program.check()
+        await trio.to_thread.run_sync(program.check)
         process = await hook.spawn(program, environment, answers=False)
         return cls(process, after, patience, slow)
 

@@ -38,7 +38,7 @@ async def ask(
     It is run by its descriptor, in a session of its own, and nothing of it is left where it fails.
     """
     try:
-        program.check()
+        await trio.to_thread.run_sync(program.check)
         process = await spawn(program, environment, arguments)
     except (OSError, UntrustedError) as error:
         raise HookError(str(error)) from error

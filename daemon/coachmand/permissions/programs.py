@@ -8,10 +8,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
 
 from attrs import define, field, frozen
 
 MAX_BYTES = 64 * 1024 * 1024
+MAX_LINKS = 40
 _CHUNK_BYTES = 1 << 20
 # A symlink is not followed at the last step, and a FIFO keeps nobody waiting.
 OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -32,7 +34,10 @@ class UntrustedError(Exception):
 
 @frozen
 class Program:
-    """An open program. ``mark`` changes with its content; ``path`` is only what it is called."""
+    """An open program, known by its content; ``path`` is only what it is called.
+
+    While ``mark`` is the same nothing of it was changed; where it is not, the content is read.
+    """
 
     path: str
     fd: int
@@ -40,9 +45,20 @@ class Program:
     mark: tuple[int, ...]
 
     def check(self) -> None:
-        """Raise UntrustedError where its content was changed in place since it was opened."""
-        if _mark(os.fstat(self.fd)) != self.mark:
+        """Raise UntrustedError where it was changed in place since it was opened. Blocks."""
+        found = os.fstat(self.fd)
+        if _mark(found) == self.mark:
+            return
+        check_owned(found)
+        if found.st_size > MAX_BYTES or _digest(self.fd) != self.sha256:
             raise UntrustedError("was changed since it was opened")
+
+    def holds(self) -> bool:
+        """Whether it is what was opened still. Blocks."""
+        with suppress(UntrustedError):
+            self.check()
+            return True
+        return False
 
 
 @define
@@ -59,16 +75,17 @@ class Programs:
         """
         if (path, sha256) in self._known:
             return self._known[path, str(sha256)]
-        check_outside(os.path.realpath(path), trees)
+        check_way(path, trees)
         program = _open(path)
         known = self._known.get((path, program.sha256))
-        if sha256 not in (None, program.sha256) or (known and known.mark == program.mark):
-            os.close(program.fd)
         if sha256 not in (None, program.sha256):
+            os.close(program.fd)
             raise UntrustedError("is not the program any more that the run was started with")
-        if known is None or known.mark != program.mark:
-            known = self._known[path, program.sha256] = program
-        return known
+        if known is not None and known.holds():
+            os.close(program.fd)
+            return known
+        self._known[path, program.sha256] = program
+        return program
 
     def close(self) -> None:
         """Let go of all."""
@@ -77,10 +94,27 @@ class Programs:
         self._known.clear()
 
 
-def check_outside(path: str, trees: Iterable[str]) -> None:
-    """Raise UntrustedError where a canonical path lies in a tree that agents write or are given."""
-    if (tree := tree_around(path, trees)) is not None:
-        raise UntrustedError(f"lies in {tree}, which agents reach")
+def check_way(path: str, trees: Iterable[str]) -> None:
+    """Raise UntrustedError where an absolute path leads through such a tree, or into one. Blocks.
+
+    A link that an agent can change leads to wherever it likes, though not just now.
+    """
+    trees, steps = tuple(trees), path.split("/")[::-1]
+    at, links = "/", 0
+    while steps:
+        step = steps.pop()
+        if step in ("", "."):
+            continue
+        at = os.path.normpath(os.path.join(at, step))
+        if (tree := tree_around(at, trees)) is not None:
+            raise UntrustedError(f"lies in {tree}, or leads through it, which agents reach")
+        if os.path.islink(at):
+            links += 1
+            if links > MAX_LINKS:
+                raise UntrustedError("leads over too many links")
+            target = os.readlink(at)
+            steps += target.split("/")[::-1]
+            at = "/" if target.startswith("/") else os.path.dirname(at)
 
 
 def tree_around(path: str, trees: Iterable[str]) -> str | None:
@@ -118,15 +152,8 @@ def _open(path: str) -> Program:
 
 
 def _mark(found: os.stat_result) -> tuple[int, ...]:
-    # Nobody but the kernel sets the time of a change. A new name or owner is one, too.
-    return (
-        found.st_dev,
-        found.st_ino,
-        found.st_size,
-        found.st_mtime_ns,
-        found.st_mode,
-        found.st_uid,
-    )
+    # Whoever may write a file may set its times, but for the one of the last change.
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _digest(fd: int) -> str:

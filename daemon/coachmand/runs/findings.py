@@ -21,7 +21,7 @@ class Finding:
     """``kind`` is what was found, ``remedy`` what a person may do about it.
 
     Of the state directory: keeper, process, worktree, home or run. Of programs that the daemon is
-    to run, or files that it is to watch: on_event, notify or handler.
+    to run, or files that it is to watch: on_event, notify or handler; of the configuration: rule.
     """
 
     kind: str

@@ -13,6 +13,7 @@ from attrs import asdict, evolve, fields
 from coachman_sandbox.authority import exceeding
 from coachman_sandbox.profiles import PROFILES
 
+from ..permissions.dead import living
 from ..permissions.handlers import NONE as NO_HANDLER
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
@@ -69,7 +70,7 @@ class Heritage:
             profile=request.profile or fixed.profile,
             network=request.network or tuple(fixed.network.split(",")),
             permissions=self._permissions(request.permissions),
-            rules=tuple(dict.fromkeys(rule.requested for rule in fixed.rules)),
+            rules=living(tuple(dict.fromkeys(rule.requested for rule in fixed.rules))),
             permission_handler=next((each.text for each in fixed.handlers), NO_HANDLER),
             timeouts=self._timeouts(request.timeouts, clamp),
             limits=self._limits(request.limits, clamp),

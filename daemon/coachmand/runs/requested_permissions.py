@@ -1,12 +1,16 @@
 """Who decides about what the agent of a new run asks: the rules, the mode, the handler."""
 
+from collections.abc import Iterator
+
 import trio
 from attrs import evolve, frozen
 
 from coachman.results import Permissions
 from coachman_adapters.conversation import AgentSpec
 
+from ..config import Config
 from ..permissions import handlers
+from ..permissions.dead import dead
 from ..permissions.handlers import Handler
 from ..permissions.programs import UntrustedError
 from ..permissions.rules import Rule, of_origin
@@ -40,12 +44,11 @@ def check_asks(request: StartRequest, name: str, spec: AgentSpec) -> None:
     for option, wanted in given.items():
         if wanted and not spec.asks_permission:
             raise usage(f"agent {name} never asks for a permission", f"leave {option} out")
-    for rule in request.rules:
-        if rule.decide in ("allow", "always") and (rule.path or "").startswith("/"):
-            raise usage(
-                f"rule {rule.text!r} can never match: what leaves the worktree is not allowed",
-                "name a path below the worktree's top, or leave it to the mode",
-            )
+    for rule, why in dead(request.rules):
+        raise usage(
+            f"rule {rule.text!r} can never match: {why}",
+            "leave it out, or say what it is to be about",
+        )
 
 
 async def deciding(
@@ -107,6 +110,21 @@ async def _trusted(
 
 
 async def findings(services: Services) -> list[Finding]:
+    """What is configured about permissions and has no effect, or keeps runs from starting."""
+    return [*_dead_rules(services.config), *await _handler_findings(services)]
+
+
+def _dead_rules(config: Config) -> Iterator[Finding]:
+    lists = [("rules", config.rules)]
+    lists += [(f'repo."{path}".rules', repo.rules) for path, repo in config.repo.items()]
+    lists += [(f"profiles.{name}.rules", each.rules) for name, each in config.profiles.items()]
+    for name, settings in lists:
+        for rule, why in dead(of_origin(settings, "configuration")):
+            told = f"the rule {rule.text!r} can never match: {why}"
+            yield Finding("rule", name, told, "take it out of the configuration, or mend it")
+
+
+async def _handler_findings(services: Services) -> list[Finding]:
     """The configured handler, where it cannot be used: runs that ask are refused."""
     text = services.config.permission_handler
     handler = handlers.parsed(text, "configuration") if text else None

@@ -11,6 +11,7 @@ from attrs.validators import optional
 from coachman_adapters.conversation import Adapter, AgentSpec
 
 from ..evidence.rundir import RunDirectory
+from ..permissions.dead import living
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from .places import places_of
@@ -159,7 +160,8 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         profile=before.profile,
         network=tuple(before.network.split(",")),
         permissions=before.permissions,
-        rules=tuple(rule.requested for rule in before.rules if rule.origin == "request"),
+        # An earlier version took rules that never match.
+        rules=living([rule.requested for rule in before.rules if rule.origin == "request"]),
         permission_handler=_handler_before(before),
         env=request.env,
         timeouts=Timeouts(**{**limits, **given}),
