@@ -267,6 +267,31 @@ async def test_what_a_repository_says_does_not_run(
     assert not ran.exists()
 
 
+async def test_what_packs_can_read_objects_and_write_views_and_no_more(
+    workers: GitWorkers, tmp_path: Path, kept: Path
+) -> None:
+    """A program in git's place reaches neither configuration nor checkout, nor anything else."""
+    repo, told = tmp_path / "r", kept / ".told"
+    base = make_repo(repo, {"a": b"1"})
+    git(repo, "remote", "add", "origin", "https://user:hunter2secret@example.org/r.git")
+    secret = tmp_path / "secret"
+    secret.write_text("canary")
+    wanted = (repo / ".git/config", repo / "a", secret, Path("/etc/passwd"))
+    program = tmp_path / "own/bin/git"
+    program.parent.mkdir(parents=True)
+    reads = "\n".join(f"cat '{path}' >> '{told}' && echo got >> '{told}'" for path in wanted)
+    writes = f"echo x > '{repo}/.git/hooks/post-commit'; echo x > '{tmp_path}/planted'"
+    program.write_text(f"#!/bin/sh\necho ran > '{told}'\n{reads}\n{writes}\nexec {GIT} \"$@\"\n")
+    program.chmod(0o755)
+
+    made = await workers.make_view(str(repo / ".git"), str(kept), base, str(program))
+
+    assert made == "whole"
+    assert told.read_text() == "ran\n"
+    assert sorted(os.listdir(tmp_path)) == ["own", "r", "secret", "views"]
+    assert not (repo / ".git/hooks/post-commit").exists()
+
+
 @pytest.mark.parametrize("name", ["a b", 'q"uote', "co:lon", "back\\slash", "new\nline", "ünï"])
 async def test_whatever_a_path_holds(workers: GitWorkers, tmp_path: Path, name: str) -> None:
     """Repositories and states whose names git would read as something else."""

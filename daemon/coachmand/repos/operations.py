@@ -111,16 +111,8 @@ def _moved(params: Params) -> list[Grant]:
 
 
 def _new_view(params: Params) -> list[Grant]:
-    programs = packing.program_paths(params["git"])
-    return [
-        *_repository(params),
-        *((path, landlock.READ | landlock.EXECUTE) for path in programs),
-        # git opens the one at its start, whatever it is to do; the other names its files.
-        (os.devnull, landlock.READ_FILE | landlock.WRITE_FILE),
-        ("/dev/urandom", landlock.READ_FILE),
-        (params["views_dir"], landlock.WRITE),
-        (params["scratch"], landlock.WRITE),
-    ]
+    written = (params["views_dir"], params["scratch"])
+    return [*_repository(params), *packing.grants(params["git"], (), *written)]
 
 
 def _shown_repository(params: Params) -> list[Grant]:

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from coachmand.repos import landlock
 from coachmand.repos.beneath import raw
 from coachmand.repos.errors import FAILED, RepoError
 
@@ -31,6 +32,18 @@ def program_paths(git: str) -> Iterator[str]:
     named = (*_PROGRAMS, *_STORES, _LIBRARY_CACHE, *own)
     found = dict.fromkeys(os.path.realpath(each) for each in named)
     yield from (each for each in found if each != "/" and os.path.exists(each))
+
+
+def grants(git: str, sources: Sequence[str], *written: str) -> list[tuple[str, int]]:
+    """All that git needs: objects to read, a place to write, and itself."""
+    return [
+        *((path, landlock.READ) for path in sources),
+        *((path, landlock.READ | landlock.EXECUTE) for path in program_paths(git)),
+        # It opens the one at its start, whatever it is to do; the other names its files.
+        (os.devnull, landlock.READ_FILE | landlock.WRITE_FILE),
+        ("/dev/urandom", landlock.READ_FILE),
+        *((path, landlock.WRITE) for path in written),
+    ]
 
 
 def git_directory(path: Path, head: str, shallow: bytes) -> Path:

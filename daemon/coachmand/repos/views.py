@@ -22,7 +22,7 @@ from attrs import asdict, frozen
 from pygit2.enums import SortMode
 
 from coachmand.failpoints import reach
-from coachmand.repos import packing
+from coachmand.repos import landlock, packing
 from coachmand.repos.errors import FAILED, RepoError
 
 FORMAT = 1
@@ -118,6 +118,8 @@ def make(
         reach("view.linked")
         git_dir = packing.git_directory(Path(scratch, "git"), tip, shallow)
         known = before[-1].tip if before else None
+        # From here on nothing of the repository is needed but objects, and git gets no more.
+        landlock.confine(packing.grants(git, sources, str(views), scratch))
         pack = packing.pack(git, git_dir, building, sources, tip, known)
         reach("view.packed")
         size = (building / "pack" / f"{pack}.pack").stat().st_size
@@ -240,7 +242,7 @@ def _used_s(view: Path) -> float:
 def _bytes(view: Path, seen: set[int]) -> int:
     """What it takes beyond the files that were ``seen``: views share packs."""
     size = 0
-    with suppress(FileNotFoundError), os.scandir(view / "pack") as files:
+    with suppress(OSError), os.scandir(view / "pack") as files:
         for status in (file.stat() for file in files):
             if status.st_ino not in seen:
                 seen.add(status.st_ino)
