@@ -176,6 +176,12 @@ class TurnRecorded(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class SetupStarted(TypedDict):
+    """The command that sets a new worktree up begins."""
+
+    command: str
+
+
 class CheckStarted(TypedDict):
     """The agent is through, and the run's check begins."""
 
@@ -448,6 +454,8 @@ EVENT_TYPES: dict[str, type] = {
     "turn.interrupted": TurnInterrupted,
     "turn.ended": TurnEnded,
     "turn.recorded": TurnRecorded,
+    "setup.started": SetupStarted,
+    "setup.ended": CheckEnded,
     "check.started": CheckStarted,
     "check.ended": CheckEnded,
     "prompt.queued": PromptQueued,

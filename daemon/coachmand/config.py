@@ -137,6 +137,8 @@ class RuleSettings:
 class RepoSettings:
     """What is so for the runs of one repository, by the path of its main worktree."""
 
+    setup: str | None = _key(values.string, None)
+    copy: tuple[str, ...] = _key(values.paths_below, ())
     check: str | None = _key(values.string, None)
     rules: tuple[RuleSettings, ...] = field(default=(), metadata={"rows": RuleSettings})
 

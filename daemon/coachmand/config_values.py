@@ -204,6 +204,16 @@ def list_of(check: Callable[[Any], bool], words: str) -> Callable[[Any, str], tu
     return checked
 
 
+def paths_below(value: Any, home: str) -> tuple[str, ...]:
+    """Files and folders of a checkout, named from its top."""
+    return list_of(_is_below, "plain paths below the checkout")(value, home)
+
+
+def _is_below(path: str) -> bool:
+    parts = path.split("/")
+    return "\0" not in path and not {"", ".", "..", ".git"}.intersection(parts)
+
+
 def command(value: Any, home: str) -> tuple[str, ...]:
     """A program's name and its arguments; where it lies is not said here."""
     words = list_of(lambda word: "\0" not in word, "strings")(value, home)

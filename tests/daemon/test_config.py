@@ -37,6 +37,8 @@ home = "~"
 env = { ANTHROPIC_BASE_URL = "http://127.0.0.1:1" }
 
 [repo."~/src/../app"]
+setup = "make deps"
+copy = [".env.test"]
 check = "make test"
 
 [log]
@@ -53,7 +55,7 @@ def test_every_key_is_read() -> None:
     assert config.capacity.max_active == 3
     assert config.storage.worktrees == "/home/u/trees"
     assert config.log.level == "debug"
-    assert config.repo == {"/home/u/app": RepoSettings(check="make test")}
+    assert config.repo == {"/home/u/app": RepoSettings("make deps", (".env.test",), "make test")}
     assert config.agents == {
         "claude-work": AgentInstance(
             adapter="claude",

@@ -29,7 +29,7 @@ def start(daemon: DaemonProcess, repo: Path, check: str, prompt: str, **options:
 def until_checking(daemon: DaemonProcess, run: str) -> Path:
     """Wait until the check itself runs; where it looks for leave to go on."""
     at.until_event(daemon, run, lambda event: event["type"] == "check.started")
-    output = at.directory(daemon, run) / "artifacts"
+    output = at.directory(daemon, run) / "output"
     at.until((output / "waits").exists)
     return output
 

@@ -39,7 +39,8 @@ def given_inputs(words: list[str], *, as_bytes: bool) -> "dict[str, Any]":
 
 def _pair(word: str) -> tuple[str, str | None]:
     """PATH or PATH=NAME; a path that is there as it is written has no name in it."""
-    path, separator, name = word.rpartition("=")
+    path, separator, named = word.rpartition("=")
+    name: str | None = named
     if not separator or os.path.lexists(word):
         path, name = word, None
     if not path:

@@ -374,6 +374,7 @@ _LINES: "dict[str, Callable[[Progress, Mapping[str, Any]], str | None]]" = {
     "prompt.queued": _prompt_waits,
     "prompt.dropped": _prompt_dropped,
     "run.recovered": lambda _progress, _event: "  [recovered: the daemon is back]",
+    "setup.started": lambda _progress, event: f"  [setup: {cut(event['command'], TITLE_COLUMNS)}]",
     "check.started": lambda _progress, event: f"  [check: {cut(event['command'], TITLE_COLUMNS)}]",
     "check.ended": _check_ended,
     "agent.plan": _plan,

@@ -34,6 +34,8 @@ TURN_ENDED = "turn.ended"
 TURN_RECORDED = "turn.recorded"
 PROMPT_QUEUED = "prompt.queued"
 PROMPT_DROPPED = "prompt.dropped"
+SETUP_STARTED = "setup.started"
+SETUP_ENDED = "setup.ended"
 CHECK_STARTED = "check.started"
 CHECK_ENDED = "check.ended"
 INPUT = "agent.input"
@@ -115,6 +117,8 @@ EVENT_TYPES = (
         TURN_RECORDED,
         PERMISSION_PASSED,
         USAGE_UPDATED,
+        SETUP_STARTED,
+        SETUP_ENDED,
         CHECK_STARTED,
         DEADLINE_WARNED,
         HOST_SUSPENDED,
@@ -163,6 +167,8 @@ __all__ = [
     "RUN_STARTED",
     "RUN_STATE",
     "SESSION",
+    "SETUP_ENDED",
+    "SETUP_STARTED",
     "SILENT_INPUT",
     "STATUS",
     "THOUGHT_CHUNK",

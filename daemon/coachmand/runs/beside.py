@@ -1,4 +1,4 @@
-"""A command in a run's sandbox after its agent, in a keeper of its own: a check, an epilogue."""
+"""A command in a run's sandbox beside its agent, in a keeper of its own: setup, check, epilogue."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,7 @@ import trio
 from attrs import define, field
 
 from .. import durable, keeper
+from ..evidence import rawlogs
 from .keepers import KeeperError, keeper_alive, launch, read_exit
 from .link import KeeperLink
 from .prepare import Launch, launch_record
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from .run import Run
 
 RETRY_S = 0.05
+OUTPUT_BYTES = 16 * 1024
+# Both streams in one, in the order in which they were written.
+MERGED = 'exec 2>&1; exec /bin/sh -c "$1"'
 
 
 @define
@@ -62,3 +66,25 @@ async def until_over(run: "Run", path: Path) -> dict[str, Any] | None:
         await watcher.over.wait()
         link.close()
     return read_exit(path)
+
+
+def shell(what: str, command: str) -> tuple[str, ...]:
+    """The words that let a shell run ``command``; ``what`` it is shows in a list of processes."""
+    return ("/bin/sh", "-c", MERGED, what, command)
+
+
+def record_of(path: Path, what: str, error: str | None) -> dict[str, Any]:
+    """What is known of a command that is over. Blocks."""
+    exit = read_exit(path)
+    if exit is None:
+        why = error or f"the {what} was killed"
+        return {"exit": None, "signal": None, "duration_s": None, "output": "", "error": why}
+    logs = sorted(path.glob("stdout.*"), key=lambda log: int(log.suffix[1:]))
+    output = rawlogs.tail(logs, OUTPUT_BYTES).decode("utf-8", "replace")
+    took_s = exit.get("ended_boottime_s", 0) - exit.get("started_boottime_s", 0)
+    found = {"exit": exit.get("exit_code"), "signal": exit.get("signal")}
+    found |= {"duration_s": round(took_s, 3), "output": output}
+    found["truncated"] = exit.get("stdout_bytes", 0) > OUTPUT_BYTES
+    if exit.get("ended_by") == "deadline":
+        return {**found, "exit": None, "error": f"the {what} was not done after {took_s:.0f} s"}
+    return {**found, **({"error": exit["error"]} if "error" in exit else {})}

@@ -9,21 +9,17 @@ from typing import TYPE_CHECKING, Any
 import trio
 from attrs import evolve
 
-from ..evidence import rawlogs
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from . import beside, inbox
 from .clock import boottime_s
 from .deadlines import KEEPER_MARGIN_S
-from .keepers import KeeperError, end_keeper, read_exit
+from .keepers import KeeperError, end_keeper
 from .prepare import Launch
 
 if TYPE_CHECKING:
     from .run import Run
 
-OUTPUT_BYTES = 16 * 1024
-# Both streams in one, in the order in which they were written.
-MERGED = 'exec 2>&1; exec /bin/sh -c "$1"'
 # The run was brought to its end by nobody but itself.
 BY_ITSELF = frozenset({"turn_ended", "agent_exited", "closed"})
 
@@ -98,7 +94,7 @@ class Check:
             await beside.until_over(self._run, path)
         except (KeeperError, OSError) as failure:
             error = f"cannot run the check: {failure}"
-        record = await trio.to_thread.run_sync(_record, path, error)
+        record = await trio.to_thread.run_sync(beside.record_of, path, "check", error)
         self._run.post(inbox.CheckDone(record))
 
     async def _end(self, path: Path) -> None:
@@ -115,27 +111,9 @@ class Check:
         await beside.start(self._run, self._planned(planned), path, self._due_s())
 
     def _planned(self, planned: Launch) -> Launch:
-        command = self._run.fixed.check or ""
-        return evolve(planned, command=("/bin/sh", "-c", MERGED, "check", command))
+        return evolve(planned, command=beside.shell("check", self._run.fixed.check or ""))
 
     def _due_s(self) -> float:
         run = self._run
         wall_s = run.fixed.wall.due_boottime_s(run.boot) + KEEPER_MARGIN_S
         return min(wall_s, boottime_s() + run.fixed.check_s)
-
-
-def _record(path: Path, error: str | None) -> dict[str, Any]:
-    """What is known of a check that is over. Blocks."""
-    exit = read_exit(path)
-    if exit is None:
-        why = error or "the check was killed"
-        return {"exit": None, "signal": None, "duration_s": None, "output": "", "error": why}
-    logs = sorted(path.glob("stdout.*"), key=lambda log: int(log.suffix[1:]))
-    output = rawlogs.tail(logs, OUTPUT_BYTES).decode("utf-8", "replace")
-    took_s = exit.get("ended_boottime_s", 0) - exit.get("started_boottime_s", 0)
-    found = {"exit": exit.get("exit_code"), "signal": exit.get("signal")}
-    found |= {"duration_s": round(took_s, 3), "output": output}
-    found["truncated"] = exit.get("stdout_bytes", 0) > OUTPUT_BYTES
-    if exit.get("ended_by") == "deadline":
-        return {**found, "exit": None, "error": f"the check was not done after {took_s:.0f} s"}
-    return {**found, **({"error": exit["error"]} if "error" in exit else {})}

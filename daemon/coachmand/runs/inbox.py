@@ -89,6 +89,13 @@ class CheckDone:
 
 
 @frozen
+class SettingUp:
+    """The run's worktree is being set up, or has been: what is to be on record of that."""
+
+    told: Any
+
+
+@frozen
 class LivesOn:
     """A process of the run could not be ended."""
 
@@ -251,6 +258,7 @@ class TurnRecorded:
 Message = (
     Admitted
     | Prepared
+    | SettingUp
     | Failed
     | OutputGrew
     | Exited

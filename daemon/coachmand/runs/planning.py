@@ -38,6 +38,7 @@ from .requested_place import (
     recorded,
     repository_of,
     sentinel_of,
+    setup_of,
     task_name,
     warnings_of,
 )
@@ -124,6 +125,7 @@ async def plan(
         worktree=task.worktree,
         repository=evolve(repo, base=task.base),
         check=check_of(request, found, services),
+        **setup_of(found, services),
         sentinel_file=await sentinel_of(request, services),
         on_event=await fed_program(request, found, task.worktree, services),
         profile=profile,

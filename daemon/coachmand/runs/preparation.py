@@ -9,6 +9,7 @@ from ..rpc.errors import RpcError
 from . import adoption, inbox
 from .keepers import KeeperError, Starting
 from .prepare import prepare
+from .setup import set_up
 
 if TYPE_CHECKING:
     from .run import Run
@@ -49,6 +50,7 @@ class Preparation:
                     run.view.site.start,
                     run.view.attempt + 1,
                 )
+                launch = await set_up(run, launch)
                 reach("prepare.placed")
                 run.post(inbox.Prepared(launch, starting))
                 starting = None
@@ -58,8 +60,15 @@ class Preparation:
             if starting is not None:
                 await starting.abandon()
 
-    async def over(self, made: inbox.Prepared) -> None:
-        """Everything is in place."""
+    async def take(self, message: inbox.Prepared | inbox.SettingUp) -> None:
+        """Everything is in place, or something on the way there is to be on record."""
+        match message:
+            case inbox.SettingUp(told=told):
+                await self._run.record([told])
+            case inbox.Prepared():
+                await self._over(message)
+
+    async def _over(self, made: inbox.Prepared) -> None:
         self._run.launch = made.launch
         if self._run.view.state == "preparing":
             await adoption.start_attempt(self._run, made.launch, made.starting)

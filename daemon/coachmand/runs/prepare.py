@@ -189,7 +189,8 @@ async def _site(record: Record, services: Services, start: str | None) -> Site:
         admin = await _worktree(record, services)
     subfolder = await trio.to_thread.run_sync(_subfolder, record)
     repo = record.repository
-    if start is not None or not record.continuing:
+    # What set a worktree up is none of an agent's work, also where a daemon died behind it.
+    if start is not None or not (record.continuing or record.setup or record.copy):
         return Site(admin, subfolder, start or repo.base)
     snapshot = await services.workers.snapshot(
         repo.common_dir,
@@ -226,6 +227,9 @@ async def _new_worktree(record: Record, services: Services, tasks: TaskStore, ta
         await services.workers.delete_tree(tree)
     elif await trio.to_thread.run_sync(_is_vacant, tree):
         await trio.to_thread.run_sync(tasks.set_admin, repo.key, record.task, MAKING)
+    wants = bool(record.setup or record.copy)
+    if task.bare != wants:
+        await trio.to_thread.run_sync(tasks.set_bare, repo.key, record.task, wants)
     start = task.kept or repo.base
     async with view_beside(record, services, start):
         path = await services.workers.create_worktree(

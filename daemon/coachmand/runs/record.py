@@ -106,6 +106,8 @@ class Record:
     account: str = ""
     check: str | None = None
     check_s: float = CHECK_DEFAULT_S
+    setup: str | None = None
+    copy: tuple[str, ...] = ()
     hook_s: float = hook.LIMIT_S
     profile: str = "edit"
     permissions: Permissions = "allow"

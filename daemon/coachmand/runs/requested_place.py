@@ -1,5 +1,7 @@
 """Where a new run works: which repository, from which commit on, in which task."""
 
+from typing import Any
+
 import trio
 
 from coachman_sandbox.profiles import PROFILES
@@ -88,6 +90,12 @@ def check_of(request: StartRequest, found: FoundRepository, services: Services) 
     configured = None if found is NOWHERE else services.config.of_repository(found.toplevel)
     given = request.check if request.check is not None else configured and configured.check
     return given if given and given.strip() else None
+
+
+def setup_of(found: FoundRepository, services: Services) -> dict[str, Any]:
+    """What a new worktree of the repository is given before an agent works in it."""
+    configured = None if found is NOWHERE else services.config.of_repository(found.toplevel)
+    return {"setup": configured.setup, "copy": configured.copy} if configured else {}
 
 
 async def sentinel_of(request: StartRequest, services: Services) -> str | None:

@@ -248,8 +248,8 @@ class Run:
                 await self._keep_house(message)
             case inbox.Admitted():
                 await self._admitted()
-            case inbox.Prepared():
-                await self.preparation.over(message)
+            case inbox.Prepared() | inbox.SettingUp():
+                await self.preparation.take(message)
             case inbox.KeeperGone():
                 await adoption.find_keeper(self)
             case inbox.LivesOn(path=path, error=error):

@@ -24,6 +24,7 @@ class Task:
     ``admin`` names its worktree's entry in the repository: None before that was begun,
     `MAKING` until it was done. ``kept`` is the commit that holds what the worktree held:
     while it is ``going``, and once it went. The next run of the task begins from it.
+    ``bare`` is its worktree until it has been set up, where its repository wants that.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Task:
     runs: tuple[str, ...] = ()
     kept: str | None = None
     going: bool = False
+    bare: bool = False
 
     @property
     def is_gone(self) -> bool:
@@ -87,6 +89,10 @@ class TaskStore:
         task = self._known(repo, name)
         kept = task.kept if admin == MAKING else None
         put_json(self._path(repo, name), evolve(task, admin=admin, kept=kept).as_json())
+
+    def set_bare(self, repo: str, name: str, bare: bool) -> None:
+        """Record whether the worktree is still to be set up."""
+        put_json(self._path(repo, name), evolve(self._known(repo, name), bare=bare).as_json())
 
     def set_going(self, repo: str, name: str, kept: str) -> Task:
         """Record, for good, that the worktree goes: ``kept`` holds what is in it."""

@@ -185,8 +185,8 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
             return "state", f"not settled {_who(event.get('by') or {})}: {event['reason']}"
         case v.DEADLINE_EXPIRED:
             return "state", f"deadline expired: {event.get('which')}"
-        case v.CHECK_STARTED:
-            return "state", f"check: {event['command']}"
+        case v.CHECK_STARTED | v.SETUP_STARTED:
+            return "state", f"{event['type'].partition('.')[0]}: {event['command']}"
         case v.NOTICE:
             return "note", str(event.get("text"))
         case _:

@@ -364,7 +364,7 @@ export type ErrorData = {
 };
 
 /** One line of a run's journal, by its `type`. */
-export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventFeedFailed | EventHostSuspended | EventLimitReached | EventNetworkCounted | EventNetworkDecided | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventQuestionAnswered | EventQuestionAsked | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
+export type Event = EventAgentCommands | EventAgentInput | EventAgentMessageChunk | EventAgentNoise | EventAgentNotice | EventAgentPlan | EventAgentSession | EventAgentStatus | EventAgentThoughtChunk | EventAgentUnknown | EventAttemptEnded | EventAttemptStarted | EventBudgetExceeded | EventCheckEnded | EventCheckStarted | EventDeadlineExpired | EventDeadlineWarned | EventError | EventFeedFailed | EventHostSuspended | EventLimitReached | EventNetworkCounted | EventNetworkDecided | EventPermissionPassed | EventPermissionRequested | EventPermissionResolved | EventPromptDropped | EventPromptQueued | EventQuestionAnswered | EventQuestionAsked | EventRunClosing | EventRunEnded | EventRunQueued | EventRunRecovered | EventRunStarted | EventRunState | EventSetupEnded | EventSetupStarted | EventToolCall | EventToolCallUpdate | EventTurnEnded | EventTurnInterrupted | EventTurnRecorded | EventTurnStarted | EventUsageUpdated | EventUserMessageChunk;
 
 /** The commands that the agent offers, in its own terms. */
 export type EventAgentCommands = {
@@ -1050,6 +1050,43 @@ export type EventRunState = {
   "reason": string | null;
   "to": string;
   "until"?: Record<string, unknown>;
+};
+
+/** It is over. `output` is the end of what it wrote, `error` why it came to no end. */
+export type EventSetupEnded = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "setup.ended";
+  "duration_s": number | null;
+  "error"?: string;
+  "exit": number | null;
+  "output": string;
+  "signal": number | null;
+  "truncated"?: boolean;
+};
+
+/** The command that sets a new worktree up begins. */
+export type EventSetupStarted = {
+  "attempt"?: number;
+  "cut"?: Record<string, unknown>;
+  "g"?: number;
+  "late"?: boolean;
+  "n"?: number;
+  "run": string;
+  "seq": number;
+  "session"?: string;
+  "ts": number;
+  "turn"?: number;
+  "type": "setup.started";
+  "command": string;
 };
 
 /** A tool is used. `content` is what it shows besides its output. */

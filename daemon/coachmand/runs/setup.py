@@ -1,0 +1,119 @@
+"""What a new worktree is given before an agent works in it: files of the user's, and a command.
+
+The command runs in the run's own boundary, in a keeper of its own. A worktree is set up once;
+where that failed or was interrupted, the task's next run that may write there does it again.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+from attrs import evolve
+
+from ..evidence.seeds import MAX_BYTES, MAX_FILES, read_file, write_seed
+from ..journal import vocabulary as v
+from ..journal.lines import Entry
+from ..repos.errors import RepoError
+from ..rpc.errors import RpcError
+from . import beside, inbox
+from .clock import boottime_s
+from .deadlines import KEEPER_MARGIN_S
+from .keepers import KeeperError, end_keeper
+from .prepare import Launch, admin_dir
+from .record import Record
+from .tasks import TaskStore
+
+if TYPE_CHECKING:
+    from .run import Run
+
+SETUP_LIMIT_S = 1800.0
+SHOWN_CHARACTERS = 400
+
+
+async def set_up(run: "Run", launch: Launch) -> Launch:
+    """Set the run's worktree up if that is still to be done. Raises RpcError.
+
+    What is there afterwards is what the run starts from: none of it is its agent's work.
+    """
+    record, store = run.fixed, TaskStore(run.services.state)
+    if not record.writes or not (record.setup or record.copy):
+        return launch
+    task = await trio.to_thread.run_sync(store.get, record.repository.key, record.task)
+    if task is None or not task.bare:
+        return launch
+    try:
+        await trio.to_thread.run_sync(_copy, record)
+        if record.setup:
+            await _carry_out(run, evolve(launch, command=beside.shell("setup", record.setup)))
+        snapshot = await run.services.workers.snapshot(
+            record.repository.common_dir,
+            admin_dir(record, launch.site.admin),
+            record.worktree,
+            ref=None,
+            parents=(launch.site.start or record.repository.base,),
+            message=f"coachman: set up before run {record.run}",
+        )
+    except (RepoError, KeeperError, OSError, ValueError) as error:
+        raise RpcError("AgentFailed", f"cannot set the worktree up: {error}") from error
+    await trio.to_thread.run_sync(store.set_bare, record.repository.key, record.task, False)
+    return evolve(launch, site=evolve(launch.site, start=snapshot.commit))
+
+
+def _copy(record: Record) -> None:
+    """Copy what the user's checkout has and no commit holds. Blocks. Raises OSError, ValueError."""
+    top, left, size = record.repository.toplevel, MAX_FILES, MAX_BYTES
+    for name in record.copy:
+        found = list(_files(top, name))
+        if not found:
+            raise ValueError(f"{name}, which is to be copied, is not in {top}")
+        for path in found:
+            content = read_file(os.path.join(top, path))
+            if content is None:
+                raise ValueError(f"{path}, which is to be copied, is no regular file")
+            left, size = left - 1, size - len(content)
+            if left < 0 or size < 0:
+                limit = f"{MAX_FILES} files or {MAX_BYTES >> 20} MiB"
+                raise ValueError(f"what is to be copied is more than {limit}; use `setup` for that")
+            mode = stat.S_IMODE(os.stat(os.path.join(top, path)).st_mode) & 0o700
+            write_seed(Path(record.worktree), path, content, mode)
+
+
+def _files(top: str, name: str) -> list[str]:
+    where = os.path.join(top, name)
+    if not os.path.isdir(where):
+        return [name] if os.path.exists(where) else []
+    walked = os.walk(where)
+    return sorted(
+        os.path.relpath(os.path.join(folder, each), top)
+        for folder, _, files in walked
+        for each in files
+    )
+
+
+async def _carry_out(run: "Run", planned: Launch) -> None:
+    """Run the command to its end, or find the one that a killed daemon had begun."""
+    path = run.directory.attempt(run.view.attempt + 1) / "setup"
+    try:
+        if not await trio.Path(path).exists():
+            run.post(inbox.SettingUp(Entry(v.SETUP_STARTED, {"command": run.fixed.setup})))
+            wall_s = run.fixed.wall.due_boottime_s(run.boot) + KEEPER_MARGIN_S
+            await beside.start(run, planned, path, min(wall_s, boottime_s() + SETUP_LIMIT_S))
+        await beside.until_over(run, path)
+    except trio.Cancelled:
+        # A daemon that leaves lets it go on; a run that was stopped does not.
+        if run.view.state == "stopping":
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(end_keeper, path)
+        raise
+    ended = await trio.to_thread.run_sync(beside.record_of, path, "setup", None)
+    run.post(inbox.SettingUp(Entry(v.SETUP_ENDED, ended)))
+    if ended["exit"] != 0:
+        why = ended.get("error") or _status(ended["exit"], ended["signal"])
+        said = ended["output"].strip()[-SHOWN_CHARACTERS:]
+        raise ValueError(f"`{run.fixed.setup}` {why}" + (f": {said}" if said else ""))
+
+
+def _status(code: int | None, signal: int | None) -> str:
+    return f"was ended by signal {signal}" if code is None else f"ended with status {code}"
