@@ -174,6 +174,7 @@ class Client:
         runs: "Sequence[str] | None" = None,
         *,
         labels: "Mapping[str, str] | None" = None,
+        batch: str | None = None,
         task: str | None = None,
         agent: str | None = None,
         here: str | None = None,
@@ -197,6 +198,7 @@ class Client:
         facts = {
             "runs": _listed(runs),
             "labels": labels,
+            "batch": batch,
             "task": task,
             "agent": agent,
             "here": here,

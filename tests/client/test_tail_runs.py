@@ -7,6 +7,7 @@ from typing import Any
 
 import recovery_state as at
 from daemon_process import DaemonProcess
+from live_runs import refused
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -106,3 +107,33 @@ def test_what_policy_settled_is_one_line_and_what_is_settled_is_not_offered(
         assert text.count("coachman answer") == 1
         assert text.index("allow once, by") < text.index("coachman answer")
     assert "coachman answer" not in stale
+
+
+def test_a_batch_is_what_was_started_with_its_name(daemon: DaemonProcess, repo: Path) -> None:
+    """`--batch` is one label: it chooses in lists, streams and waits, with and without a daemon."""
+    for number, words in enumerate((["--batch", "b1"], ["--batch", "b1", "-l", "a=b"], [])):
+        done = daemon.cli("run", "-a", "demo", "-t", f"t{number}", *words, "say hi", cwd=repo)
+        assert done.returncode == 0, done.stderr
+    asking = daemon.cli("run", "-d", "-a", "demo", "--batch", "b2", "sleep 600", "-q", cwd=repo)
+    listed = daemon.cli("list", "--batch", "b1", "-q", cwd=repo).stdout.split()
+    told = documents(
+        daemon.cli("tail", "--batch", "b1", "--since", "1h", "--no-follow", "--json").stdout
+    )
+    ended = daemon.cli("cancel", "--batch", "b2", cwd=repo)
+    both = daemon.cli("list", "--batch", "b1", "-l", "batch=b2", cwd=repo)
+    with daemon.client() as client:
+        rows = client.run.list(batch="b1", labels={"a": "b"})["runs"]
+        heard = {event["run"] for event in client.follow(batch="b2", since=0, until_now=True)}
+        wrong = refused(client.run.list, batch="b1", labels={"batch": "b2"})
+    daemon.kill()
+    stale = daemon.cli("list", "--batch", "b1", "-q", cwd=repo).stdout.split()
+
+    assert len(listed) == 2
+    assert sorted(stale) == sorted(listed)
+    assert {event["run"][-5:] for event in told[:-1]} == set(listed)
+    assert ended.returncode == 0
+    assert asking.stdout.strip() in ended.stdout
+    assert (both.returncode, "differ" in both.stderr) == (64, True)
+    assert [row["task"] for row in rows] == ["t1"]
+    assert [run[-5:] for run in heard] == [asking.stdout.strip()]
+    assert (wrong.name, wrong.detail) == ("InvalidParams", {"member": "batch"})

@@ -6,6 +6,7 @@ from ..errors import DaemonNotRunning, UsageError
 from ..wire import EXIT_OK, OUTCOMES, RUN_STATES
 from .console import command
 from .durations import since_ms
+from .labels import labels_of
 from .options import Command, Option
 from .render import RUN_COLUMNS, RUN_NUMBERS, joined, run_row, size, state_color, table
 from .visible import visible
@@ -37,6 +38,7 @@ COMMAND = Command(
     Option("-t --task", "only of this task", "TASK"),
     Option("--agent", "only of this agent", "AGENT"),
     Option("-l --label", "only with this label", "KEY=VALUE", repeat=True),
+    Option("--batch", "only of this batch", "NAME"),
     Option("--here", "only of this directory's repository"),
     Option("--attention", "only those that need you"),
     Option("--since", "only those created since: 30m ago, or a time", "TIME"),
@@ -91,14 +93,12 @@ def _filters(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
     if (form := arguments.text("output")) not in (None, "wide"):
         raise UsageError(f"cannot list in the form {form!r}: choose wide")
     since = arguments.text("since")
-    pairs = [word.partition("=") for word in arguments.texts("label")]
-    labels = {key: value for key, _, value in pairs}
     return {
         "state": _known("state", arguments.words("state"), RUN_STATES),
         "outcome": _known("outcome", arguments.words("outcome"), OUTCOMES),
         "task": arguments.text("task"),
         "agent": arguments.text("agent"),
-        "labels": labels or None,
+        "labels": labels_of(arguments, "list"),
         "here": console.directory if arguments.has("here") else None,
         "since": since_ms(since) if since is not None else None,
         "attention": True if arguments.has("attention") else None,

@@ -42,7 +42,7 @@ _MEMBERS = (
 
 
 def read_page(env: "Mapping[str, str]", filters: "Mapping[str, Any]") -> "dict[str, Any]":
-    """A page like `run.list` gives; filters other than attention and labels apply."""
+    """A page like `run.list` gives; filters other than attention apply."""
     state = state_dir(env)
     living = set(_names(state, "live"))
     limit = filters.get("limit") or (sys.maxsize if filters.get("all") else LIST_ROWS)
@@ -129,5 +129,6 @@ def _passes(row: "Mapping[str, Any]", filters: "Mapping[str, Any]") -> bool:
     among = all(
         filters.get(name) is None or row.get(name) in filters[name] for name in ("state", "outcome")
     )
-    since = filters.get("since")
-    return equal and among and (since is None or (row.get("created_at") or 0) >= since)
+    labels, since = filters.get("labels") or {}, filters.get("since")
+    labelled = all((row.get("labels") or {}).get(key) == value for key, value in labels.items())
+    return equal and among and labelled and (since is None or (row.get("created_at") or 0) >= since)

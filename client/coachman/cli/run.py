@@ -8,6 +8,7 @@ from ..wire import EXIT_OK, PERMISSION_MODES
 from .durations import some_seconds
 from .grants import granted
 from .inputs import given_inputs
+from .labels import labels_of
 from .options import Command, Option
 from .policy import compiled_lines
 from .rules import handler_of, rule_of
@@ -56,6 +57,7 @@ COMMAND = Command(
         repeat=True,
     ),
     Option("-l --label", "a label", "KEY=VALUE", repeat=True),
+    Option("--batch", "the label batch: what was started together", "NAME"),
     Option(
         "--permissions", "allow, ask or deny what it asks for", "MODE", choices=PERMISSION_MODES
     ),
@@ -175,7 +177,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "sentinel_file": _resolved(arguments, "sentinel-file"),
         "on_event": _resolved(arguments, "on-event"),
         "timeouts": timeouts(arguments, "run"),
-        "labels": _labels(arguments.texts("label")),
+        "labels": labels_of(arguments, "run"),
         "title": arguments.text("title"),
         "request_key": arguments.text("request-key"),
         "no_wait": arguments.has("no-wait") or None,
@@ -220,16 +222,6 @@ def _budget(arguments: "Arguments") -> dict[str, float] | None:
         except ValueError:
             raise UsageError(f"cannot run --max-cost: {cost!r} is no number of dollars") from None
     return given or None
-
-
-def _labels(words: list[str]) -> dict[str, str] | None:
-    labels = {}
-    for word in words:
-        key, separator, value = word.partition("=")
-        if not key or not separator:
-            raise UsageError(f"cannot label {word!r}: write KEY=VALUE")
-        labels[key] = value
-    return labels or None
 
 
 def _lent_with(

@@ -2,6 +2,7 @@
 
 from ..errors import CoachmanError, UsageError
 from ..wire import RUN_STATES
+from .labels import labels_of
 from .options import Option
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ PAGE_ROWS = 1000
 LIVING = tuple(state for state in RUN_STATES if state != "ended")
 SELECTORS = (
     Option("-l --label", "the living runs with this label", "KEY=VALUE", repeat=True),
+    Option("--batch", "the living runs of this batch", "NAME"),
     Option("--state", "the living runs in these states", "STATE", repeat=True, choices=LIVING),
     Option("--here", "the living runs of this directory's repository"),
 )
@@ -31,7 +33,7 @@ def selected(console: "Console", arguments: "Arguments", command: "Command") -> 
                 hint=f"usage: coachman {command.usage}",
             )
         return named
-    fitting = [run for run in _fitting(console, arguments) if run not in named]
+    fitting = [run for run in _fitting(console, arguments, command.verb) if run not in named]
     if not fitting and not named:
         raise CoachmanError(
             f"cannot {command.verb}: no living run fits",
@@ -41,13 +43,12 @@ def selected(console: "Console", arguments: "Arguments", command: "Command") -> 
     return [*named, *fitting]
 
 
-def _fitting(console: "Console", arguments: "Arguments") -> list[str]:
+def _fitting(console: "Console", arguments: "Arguments", verb: str) -> list[str]:
     states = arguments.words("state") or list(LIVING)
     for state in states:
         if state not in LIVING:
             raise UsageError(f"cannot select state {state!r}: choose {', '.join(LIVING)}")
-    pairs = [word.partition("=") for word in arguments.texts("label")]
-    labels = {key: value for key, _, value in pairs} or None
+    labels = labels_of(arguments, verb)
     here = console.directory if arguments.has("here") else None
     client, cursor, found = console.client(introduced=True), None, list[str]()
     while True:

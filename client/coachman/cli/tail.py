@@ -9,6 +9,7 @@ from .cursor_file import CursorFile
 from .durations import since_ms
 from .foreground import final_result
 from .journals import JournalFile, Journals, named_path, path_of_run
+from .labels import labels_of
 from .options import Command, Option, nearest
 from .render import ending
 from .tail_print import Classes, Json, Lanes, Text
@@ -40,6 +41,7 @@ COMMAND = Command(
     Option("--types", "only these types of events (comma-separated)", "TYPE", repeat=True),
     Option("-a --all", "all runs, those that begin later included"),
     Option("-l --label", "only runs with this label", "KEY=VALUE", repeat=True),
+    Option("--batch", "only runs of this batch", "NAME"),
     Option("-t --task", "only runs of this task", "TASK"),
     Option("--agent", "only runs of this agent", "AGENT"),
     Option("--here", "only runs of this directory's repository"),
@@ -90,14 +92,8 @@ def main(console: "Console", arguments: "Arguments") -> int:
 
 def _facts(console: "Console", arguments: "Arguments") -> "dict[str, Any] | None":
     """What chooses runs; None where nothing does."""
-    labels = {}
-    for word in arguments.texts("label"):
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise UsageError(f"cannot tail -l {word!r}: write KEY=VALUE")
-        labels[key] = value
     facts = {
-        "labels": labels or None,
+        "labels": labels_of(arguments, "tail"),
         "task": arguments.text("task"),
         "agent": arguments.text("agent"),
         "here": console.directory if arguments.has("here") else None,

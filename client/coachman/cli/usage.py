@@ -5,6 +5,7 @@ from itertools import product
 from ..errors import UsageError
 from ..wire import EXIT_OK, OUTCOMES
 from .durations import since_ms
+from .labels import labels_of
 from .options import Command, Option
 from .render import NOTHING, cost, joined, table, tokens
 from .visible import visible
@@ -28,6 +29,7 @@ COMMAND = Command(
     Option("--since", f"30m ago, or a time (default {DEFAULT_SINCE})", "TIME"),
     Option("--by", f"a row for each {', '.join(BY)} (comma-separated)", "WHAT", repeat=True),
     Option("-l --label", "only with this label", "KEY=VALUE", repeat=True),
+    Option("--batch", "only of this batch", "NAME"),
     Option("--here", "only of this directory's repository"),
 )
 
@@ -56,10 +58,9 @@ def main(console: "Console", arguments: "Arguments") -> int:
 
 
 def _runs(console: "Console", arguments: "Arguments", since: int) -> "Iterator[Mapping[str, Any]]":
-    pairs = [word.partition("=") for word in arguments.texts("label")]
     filters: dict[str, Any] = {
         "since": since,
-        "labels": {key: value for key, _, value in pairs} or None,
+        "labels": labels_of(arguments, "tell the usage"),
         "here": console.directory if arguments.has("here") else None,
         "limit": PAGE_ROWS,
     }

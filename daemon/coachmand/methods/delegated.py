@@ -29,7 +29,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "run.resume": "run prompt keep title request_key no_wait agent model provider profile"
         " timeouts timeouts.wall_s timeouts.work_s timeouts.stall_s timeouts.turn_s"
         " timeouts.queue_s timeouts.permission_s timeouts.parked_s timeouts.check_s",
-        "run.list": "state outcome task agent labels since attention all limit cursor"
+        "run.list": "state outcome task agent labels batch since attention all limit cursor"
         " parent ancestor",
         "run.get": "run",
         "run.result": "run",
@@ -43,7 +43,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "run.close": "runs",
         "run.cancel": "runs",
         "event.subscribe": "run cursor after_seq types since follow filter filter.runs filter.task"
-        " filter.agent filter.labels filter.parent",
+        " filter.agent filter.labels filter.batch filter.parent",
         "event.unsubscribe": "subscription",
         "event.read": "run cursor after_seq limit wait_s",
         "permission.list": "run pending",

@@ -14,6 +14,7 @@ from ..repos.errors import RepoError
 from ..rpc.envelope import encode_notification
 from ..rpc.errors import RpcError
 from ..rpc.params import must
+from ..runs.lists import with_batch
 from ..runs.merged import Chosen, Merged
 from .context import Context
 
@@ -26,8 +27,8 @@ PROGRESS_S = 1.0
 class Filter:
     """Runs that have all of these facts, which are fixed at their start.
 
-    ``here`` is a directory: the runs of its repository. ``runs`` names runs as everywhere else,
-    ``parent`` the run that started them.
+    ``batch`` is the label of that name; ``here`` is a directory: the runs of its repository.
+    ``runs`` names runs as everywhere else, ``parent`` the run that started them.
     """
 
     runs: tuple[str, ...] = field(
@@ -36,6 +37,7 @@ class Filter:
     task: str | None = None
     agent: str | None = None
     labels: Mapping[str, str] = field(factory=dict)
+    batch: str | None = None
     here: str | None = None
     parent: str | None = None
 
@@ -73,8 +75,9 @@ async def _chosen(context: Context, filter: Filter, dir: str | None) -> Chosen:
         repo = repo_key(found.common_dir)
     parent = None if filter.parent is None else await context.run(filter.parent, dir)
     unique, within = tuple(dict.fromkeys(runs)), context.caller
+    labels = with_batch(filter.labels, filter.batch, "subscribe")
     root = None if within is None else (await context.supervisor.record_of(within)).root
-    return Chosen(unique, filter.task, filter.agent, repo, filter.labels, parent, within, root)
+    return Chosen(unique, filter.task, filter.agent, repo, labels, parent, within, root)
 
 
 def _place(context: Context, chosen: Chosen, cursor: str | None, since: int | None) -> Place:

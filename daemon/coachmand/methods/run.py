@@ -15,7 +15,7 @@ from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from ..runs import diffs, inbox, waiting
 from ..runs.attention import attention_of
-from ..runs.lists import Filter, list_runs
+from ..runs.lists import Filter, list_runs, with_batch
 from ..runs.record import Record
 from ..runs.request import StartRequest
 from ..runs.resumption import ResumeRequest, why_not
@@ -45,7 +45,8 @@ class RunParams:
 class ListParams:
     """Which runs to list: the living and those that ended within 12 h, unless told otherwise.
 
-    ``parent`` is the run that started them; ``ancestor`` one that they come from at any depth.
+    ``batch`` is the label of that name. ``parent`` is the run that started them; ``ancestor`` one
+    that they come from at any depth.
     """
 
     state: tuple[str, ...] = ()
@@ -53,6 +54,7 @@ class ListParams:
     task: str | None = None
     agent: str | None = None
     labels: dict[str, str] = field(factory=dict)
+    batch: str | None = None
     here: str | None = None
     since: int | None = None
     attention: bool | None = None
@@ -145,7 +147,9 @@ def register(registry: Registry) -> None:
     )
     async def list_(context: Context, params: ListParams) -> results.RunPage:
         rows: Any
-        wanted = Filter(**asdict(params))
+        given = asdict(params)
+        labels = with_batch(params.labels, given.pop("batch"), "list")
+        wanted = Filter(**{**given, "labels": labels})
         rows, older, cursor = await list_runs(context.supervisor, wanted, context.caller)
         return {"runs": rows, "older": older, "next_cursor": cursor}
 

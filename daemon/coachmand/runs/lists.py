@@ -16,6 +16,8 @@ from .supervisor import Supervisor
 
 RECENT_MS = 12 * 3600 * 1000
 MAX_ROWS = 1000
+# The label of what was started together.
+BATCH = "batch"
 # Labels and repositories are few in a page: rows are fetched so many at a time.
 FETCH_ROWS = 200
 # What a cursor among the living runs begins with; no run's id does.
@@ -42,6 +44,16 @@ class Filter:
     all: bool = False
     limit: int = 100
     cursor: str | None = None
+
+
+def with_batch(labels: Mapping[str, str], batch: str | None, verb: str) -> Mapping[str, str]:
+    """The labels that are wanted where a batch is, which is one of them. Raises RpcError."""
+    if batch is None:
+        return labels
+    if labels.get(BATCH, batch) != batch:
+        text = f"cannot {verb}: `batch` and the label of that name differ"
+        raise RpcError("InvalidParams", text, detail={"member": "batch"})
+    return {**labels, BATCH: batch}
 
 
 async def list_runs(

@@ -1293,13 +1293,14 @@ export type FileChange = {
 
 /** Runs that have all of these facts, which are fixed at their start.
  *
- * `here` is a directory: the runs of its repository. `runs` names runs as everywhere else,
- * `parent` the run that started them. */
+ * `batch` is the label of that name; `here` is a directory: the runs of its repository.
+ * `runs` names runs as everywhere else, `parent` the run that started them. */
 export type Filter = {
   "runs"?: Array<string>;
   "task"?: string | null;
   "agent"?: string | null;
   "labels"?: Record<string, string>;
+  "batch"?: string | null;
   "here"?: string | null;
   "parent"?: string | null;
 };
@@ -2122,6 +2123,7 @@ export interface Methods {
       "task"?: string | null;
       "agent"?: string | null;
       "labels"?: Record<string, string>;
+      "batch"?: string | null;
       "here"?: string | null;
       "since"?: number | null;
       "attention"?: boolean | null;
