@@ -104,6 +104,7 @@ class RunMethods(Noun):
         inputs: "Sequence[Mapping[str, str]] | None" = None,
         input_data: "Mapping[str, str] | None" = None,
         artifacts: "Sequence[str] | None" = None,
+        trust_tree: bool | None = None,
         sentinel_file: str | None = None,
         on_event: str | None = None,
         on_limit: "results.OnLimit | None" = None,

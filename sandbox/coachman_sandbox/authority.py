@@ -14,7 +14,9 @@ def exceeding(child: Policy, parent: Policy) -> str | None:
     """
     if (more_network := child.network.beyond(parent.network)) is not None:
         return f"network {more_network}"
-    if str(child.system_calls) != str(parent.system_calls):
+    if child.confinement not in (parent.confinement, "walls"):
+        return "a boundary of processes alone"
+    if parent.system_calls not in (child.system_calls, "none"):
         return f"system calls {child.system_calls}"
     if cap := _loosened(child.caps, parent.caps):
         return f"caps on {cap}"

@@ -73,13 +73,17 @@ def compile_policy(policy: Policy, machine: str = seccomp.MACHINE) -> Compiled:
     # Last, when everything below them is in place.
     for mount in mounts:
         args += _seals(mount)
-    args += [*_seal("/"), "--chdir", _plain(policy.cwd, "the working directory")]
-    args += ["--seccomp", data.token(seccomp.program(policy.system_calls, machine))]
+    walled = policy.confinement == "walls"
+    args += [*(_seal("/") if walled else ()), "--chdir", _plain(policy.cwd, "the directory")]
+    if policy.system_calls != "none":
+        args += ["--seccomp", data.token(seccomp.program(policy.system_calls, machine))]
     return Compiled(tuple(args), tuple(data.items))
 
 
 def isolation(policy: Policy) -> tuple[str, ...]:
     """The flags that make the walls; `probe` asks the kernel for exactly these."""
+    if policy.confinement == "processes":
+        return ("--unshare-pid", *LIFETIME)
     nested = () if policy.user_namespaces else ("--disable-userns",)
     hostname = ("--hostname", policy.hostname)
     network = () if policy.network.kind == "host" else ("--unshare-net",)
@@ -138,6 +142,8 @@ def _mount(mount: Mount, data: _Data) -> list[str]:
 
 def _bind_option(mount: Bind) -> str:
     kind = "--bind" if mount.writable else "--ro-bind"
+    if mount.devices:
+        kind = "--dev-bind"
     return f"{kind}-try" if mount.optional else kind
 
 
@@ -160,10 +166,13 @@ def describe(policy: Policy) -> dict[str, Any]:
         "profile": policy.profile,
         "digest": policy.digest,
         "network": str(policy.network),
+        "confinement": policy.confinement,
         "hostname": policy.hostname,
         "system_calls": {
             "filter": policy.system_calls,
-            "sha256": seccomp.digest(policy.system_calls),
+            "sha256": None
+            if policy.system_calls == "none"
+            else seccomp.digest(policy.system_calls),
         },
         "caps": asdict(policy.caps) if policy.caps else None,
         "cwd": policy.cwd,

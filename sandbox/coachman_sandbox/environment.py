@@ -78,6 +78,19 @@ def crossing(caller: Mapping[str, str], *, named: bool = True) -> dict[str, str]
     return crossed
 
 
+# What a program needs to find its user's own files and programs.
+NATIVE_NAMES = (
+    *("HOME", "PATH", "USER", "LOGNAME", "SHELL", "TMPDIR"),
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
+)
+
+
+def native(caller: Mapping[str, str]) -> dict[str, str]:
+    """What an agent on the host gets besides: where the user's own things are."""
+    files = {name: caller[name] for name in (*NATIVE_NAMES, *CA_FILE_NAMES) if name in caller}
+    return {"TERM": "dumb", "NO_COLOR": "1", **files}
+
+
 def scrub(env: Mapping[str, str]) -> dict[str, str]:
     """The environment without the marks of an agent's session it may have been started from."""
     return {

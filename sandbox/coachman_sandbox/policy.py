@@ -23,19 +23,26 @@ POLICY_VERSION = 2
 Role = Literal["system", "runtime", "place", "mask"]
 
 
+Confinement = Literal["walls", "processes"]
+
+
 class PolicyError(ValueError):
     """A policy that cannot be compiled; the text says what is wrong with it."""
 
 
 @frozen
 class Bind:
-    """A host path, seen inside at ``destination``. ``optional``: left out where it is missing."""
+    """A host path, seen inside at ``destination``. ``optional``: left out where it is missing.
+
+    ``devices``: those in it open as they do outside.
+    """
 
     source: str
     destination: str
     writable: bool = False
     role: Role = "system"
     optional: bool = False
+    devices: bool = False
 
 
 @frozen
@@ -126,7 +133,11 @@ Mount = Bind | Tmpfs | File | Cover | Directory | Symlink | Proc | Dev
 
 @frozen
 class Policy:
-    """One sandbox. ``credentials`` names the variables of ``env`` whose values are secret."""
+    """One sandbox. ``credentials`` names the variables of ``env`` whose values are secret.
+
+    With the ``confinement`` "processes" nothing is kept from it: what it starts is in a
+    namespace of its own, so that all of it ends with it.
+    """
 
     profile: str
     mounts: tuple[Mount, ...]
@@ -138,6 +149,7 @@ class Policy:
     user_namespaces: bool = False
     system_calls: SystemCalls = "strict"
     caps: Caps | None = None
+    confinement: Confinement = "walls"
 
     @property
     def digest(self) -> str:
@@ -153,6 +165,8 @@ class Policy:
 
 def digest_input(policy: Policy) -> bytes:
     """The canonical JSON that the digest is made of."""
+    # Left out where it is as ever, so that digests of old stay what they were.
+    apart = {} if policy.confinement == "walls" else {"confinement": policy.confinement}
     granted = [_grant(mount) for mount in policy.mounts if mount.role == "place"]
     document = {
         "version": POLICY_VERSION,
@@ -162,6 +176,7 @@ def digest_input(policy: Policy) -> bytes:
         "user_namespaces": policy.user_namespaces,
         "system_calls": policy.system_calls,
         "grants": sorted(granted),
+        **apart,
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 

@@ -56,7 +56,8 @@ class Profile:
     ``delegates``: its runs may have a socket of their own. ``writes``: its agent changes the
     task's worktree, so that one such run works there at a time. ``repository``: it has one, and
     with it a worktree. ``inherits``: what the user wrote for an agent (configuration, rules,
-    skills) crosses; ``named``: its agent is told which run and task it is.
+    skills) crosses; ``named``: its agent is told which run and task it is. ``native``: its agent
+    is where the user is, with the user's own home and paths.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Profile:
     repository: bool = True
     inherits: bool = True
     named: bool = True
+    native: bool = False
 
 
 def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
@@ -91,6 +93,28 @@ def sealed(place: Place, agent: AgentAccess, host: Host) -> Policy:
     bare = evolve(place, workspace=None, subfolder="", git=None)
     # Names of the user's network and their time zone tell who they are.
     return _isolated("sealed", bare, agent, evolve(host, hosts=LOCALHOST, localtime=None))
+
+
+def host(place: Place, agent: AgentAccess, host: Host) -> Policy:
+    """Everything that the user has, in a namespace of processes: the tree dies whole. Pure."""
+    if place.workspace is None:
+        raise PolicyError("cannot run on the host: there is no worktree")
+    told = {
+        "COACHMAN_OUTPUT": place.output,
+        "COACHMAN_INPUTS": place.inputs or "",
+        "COACHMAN_SCRATCH": place.scratch,
+    }
+    return Policy(
+        profile="host",
+        mounts=(Bind("/", "/", writable=True, devices=True), Proc()),
+        cwd=posixpath.join(place.workspace, place.subfolder).rstrip("/"),
+        env={**agent.env, **agent.credentials, **told},
+        credentials=frozenset(agent.credentials),
+        hostname="",
+        user_namespaces=True,
+        system_calls="none",
+        confinement="processes",
+    )
 
 
 def _isolated(
@@ -277,7 +301,25 @@ SEALED = Profile(
     named=False,
 )
 
-PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW, SEALED)}
+HOST = Profile(
+    name="host",
+    facts={
+        "worktree": "the task's own worktree, read-write at its path on the host",
+        "repository": "the repository itself: its agent may commit, and change refs and settings",
+        "host_paths": "everything that you may read and write",
+        "instructions": "the project's and yours, as they are",
+        "identity": "yours: your home, your logins, your rights but for set-id programs",
+        "network": "the host's own: loopback services, the LAN and abstract sockets are reachable",
+        "permissions": "asked for, unless the run or the configuration says otherwise",
+        "confinement": "a namespace for processes alone, so that the tree dies whole; deadlines "
+        "and evidence; no filter, no caps",
+    },
+    build=host,
+    delegates=False,
+    native=True,
+)
+
+PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW, SEALED, HOST)}
 
 
 def explain(name: str) -> dict[str, str]:

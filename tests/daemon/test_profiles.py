@@ -1,5 +1,6 @@
 """Runs of each profile through a real daemon: what they find, and what is left of them."""
 
+import os
 import re
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ import pytest
 import live_runs as live
 import recovery_state as at
 from daemon_process import DaemonProcess, git, make_repository
+from sleepers import new_sleep, sleeping
 
 CONFIG = """
 [storage]
@@ -225,3 +227,85 @@ def test_a_neutral_place_of_somebody_elses_is_refused(daemon: DaemonProcess) -> 
 
     assert error.name == "BoundaryUnavailable"
     assert "others may enter it" in error.message
+
+
+# --- host ---
+
+
+def test_a_run_on_the_host_is_where_its_user_is(daemon: DaemonProcess, repo: Path) -> None:
+    """The worktree at its own path, the user's home and files, the repository itself."""
+    (daemon.home / "mine").write_text("of the user\n")
+    script = (
+        "pwd; cat ~/mine; id -u; echo made > made; git add made && git -c user.name=a"
+        " -c user.email=a@b commit -qm native && git log --oneline | wc -l; ls -d /proc/1/root;"
+        ' echo x > "$COACHMAN_OUTPUT/x"; : > "$COACHMAN_SCRATCH/s"; echo y > ~/left'
+    )
+    result = sh(daemon, repo, script, task="native", profile="host")
+    said = result["final_message"].split("\n")
+
+    assert said[:3] == [result["worktree"], "of the user", str(os.getuid())]
+    assert said[3] == "2"
+    assert [change["path"] for change in result["changed_files"]] == ["made"]
+    assert [row["path"] for row in result["artifacts"]] == ["x"]
+    assert (daemon.home / "left").read_text() == "y\n"
+    assert result["network"] == "host"
+
+
+def test_the_tree_of_a_run_on_the_host_dies_whole(daemon: DaemonProcess, repo: Path) -> None:
+    """A child in a session of its own is gone after the run, though nothing else held it."""
+    seconds = new_sleep()
+    script = f"setsid sh -c 'sleep {seconds} & ' >/dev/null 2>&1 & until grep -qsx sleep"
+    result = sh(daemon, repo, f"{script} /proc/[0-9]*/comm; do :; done", task="d", profile="host")
+
+    assert result["outcome"] == "succeeded"
+    assert sleeping(seconds) == []
+
+
+def test_a_run_on_the_host_asks_and_its_rules_mean_its_own_paths(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """Nothing is allowed by itself; a rule about the worktree is about its path on the host."""
+    rules = [{"decide": "allow", "tool": ["edit"], "path": "*.txt"}]
+    prompt = "write a.txt one\nwrite b.md two"
+    run = at.start(daemon, repo, prompt, task="asks", profile="host", rules=rules)
+    at.until_asked(daemon, run)
+    with daemon.client() as client:
+        [waiting] = client.permission.list(run, pending=True)["permissions"]
+        client.permission.answer(waiting["request"], run=run, kind="reject_once")
+    result = at.result(daemon, run)
+
+    assert "b.md" in waiting["question"] + str(waiting["tool"])
+    assert result["permissions"] == "ask"
+    assert [change["path"] for change in result["changed_files"]] == ["a.txt"]
+
+
+def test_what_a_confined_agent_wrote_is_not_run_on_the_host_unasked(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """It is refused by name, until the user says that the tree is trusted."""
+    confined = sh(daemon, repo, "echo x > x", task="theirs")
+    argv = {"agent": "command", "argv": ["true"], "profile": "host", "task": "theirs"}
+    with daemon.client() as client:
+        error = live.refused(client.run.start, "", dir=str(repo), **argv)
+    trusted = sh(daemon, repo, "cat x", task="theirs", profile="host", trust_tree=True)
+
+    assert (error.name, error.detail["run"]) == ("Denied", confined["run"])
+    assert "--trust-tree" in str(error.hint)
+    assert trusted["final_message"] == "x\n"
+
+
+def test_what_a_run_on_the_host_cannot_have_is_refused(daemon: DaemonProcess, repo: Path) -> None:
+    """No delegate, no network of its own, and trust is asked of no other profile."""
+    start = {"dir": str(repo), "agent": "demo"}
+    host = {**start, "profile": "host"}
+    with daemon.client() as client:
+        delegate = {"depth": 1, "children": 1}
+        found = [
+            live.refused(client.run.start, "x", **host, delegate=delegate).message,
+            live.refused(client.run.start, "x", **host, network=["none"]).message,
+            live.refused(client.run.start, "x", **start, trust_tree=True).message,
+        ]
+
+    assert "gets no delegate" in found[0]
+    assert "has the host's network" in found[1]
+    assert "only a run on the host trusts a tree" in found[2]

@@ -76,6 +76,7 @@ COMMAND = Command(
     Option("--output-limit", "end it once it wrote so much: 512MiB (1GiB)", "SIZE"),
     Option("--priority", "be queued before runs of a lower one (0)", "N"),
     Option("--check", "a shell command that decides once the agent is through", "COMMAND"),
+    Option("--trust-tree", "with the profile host: run where a confined agent wrote"),
     Option(
         "--delegate",
         "let it start runs itself, DEPTH levels below it, so many CHILDREN at once",
@@ -164,6 +165,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "rules": [rule_of(text) for text in arguments.texts("rule")] or None,
         "permission_handler": handler_of(arguments.text("permission-handler")),
         "base": arguments.text("base"),
+        "trust_tree": arguments.has("trust-tree") or None,
         "on_limit": arguments.text("on-limit"),
         "limits": _budget(arguments),
         "retries": arguments.integer("retries"),

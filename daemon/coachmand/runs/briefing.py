@@ -1,11 +1,15 @@
 """What an agent is told about its place: a suffix to its prompt, recorded with it."""
 
 import time
-from collections.abc import Mapping, Sequence
 
 from coachman_sandbox import layout
+from coachman_sandbox.profiles import PROFILES
 
-PLACES: Mapping[str, str] = {
+from ..evidence.state import StateDirectory
+from .places import places_of
+from .record import Record
+
+PLACES = {
     "edit": """\
 You work unattended in {workspace}, a git worktree of your own. Do not commit, branch or push: what
 you change is recorded for you. Files for whoever asked, other than changes to the project, go to
@@ -24,32 +28,29 @@ have until {deadline}.
 }
 
 
+PLACES["host"] = PLACES["edit"]
 GIVEN = "What you were handed lies in {inputs}; {inputs}/manifest.json lists it.\n"
-
-
 EXPECTED = "You have to leave in {output}: {paths}.\n"
 
 
-def brief(
-    prompt: str,
-    deadline_ms: int,
-    profile: str = "edit",
-    *,
-    given: bool = False,
-    expected: Sequence[str] = (),
-) -> str:
-    """``prompt`` with the briefing behind it.
-
-    ``given``: there are inputs; ``expected`` are the artifacts without which it fails.
-    """
-    told = PLACES[profile].format(
-        workspace=layout.WORKSPACE,
-        output=layout.OUTPUT,
-        scratch=layout.SCRATCH,
-        deadline=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(deadline_ms / 1000)),
-    )
+def briefed(record: Record, prompt: str, state: StateDirectory, *, given: bool) -> str:
+    """``prompt`` with the briefing behind it; ``given``: there are inputs."""
+    told = PLACES[record.profile]
     if given:
-        told += GIVEN.format(inputs=layout.INPUTS)
-    if expected:
-        told += EXPECTED.format(output=layout.OUTPUT, paths=", ".join(expected))
-    return f"{prompt}\n\n---\n{told}"
+        told += GIVEN
+    if record.artifacts:
+        told += EXPECTED
+    until = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(record.wall.epoch_ms / 1000))
+    paths = ", ".join(record.artifacts)
+    where = _where(record, state)
+    return f"{prompt}\n\n---\n{told.format(**where, deadline=until, paths=paths)}"
+
+
+def _where(record: Record, state: StateDirectory) -> dict[str, str]:
+    """The places of a run as its agent sees them."""
+    if not PROFILES[record.profile].native:
+        inside = (layout.WORKSPACE, layout.OUTPUT, layout.SCRATCH, layout.INPUTS)
+        return dict(zip(("workspace", "output", "scratch", "inputs"), inside, strict=True))
+    places = places_of(record, state)
+    own = {name: str(getattr(places, name)) for name in ("output", "scratch", "inputs")}
+    return {"workspace": record.worktree, **own}

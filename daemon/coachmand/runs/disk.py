@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
+from coachman_sandbox.profiles import PROFILES
+
 from ..repos.errors import RepoError
 from . import inbox
 from .places import places_of
@@ -37,7 +39,8 @@ class DiskWatch:
     def begin(self) -> None:
         """Look from now on, until the run is over."""
         limit = self._run.services.config.storage.disk_limit
-        if not self._begun:
+        # What it writes elsewhere would not be counted: a limit here would mean nothing.
+        if not self._begun and not PROFILES[self._run.fixed.profile].native:
             self._begun = True
             self._run.spawn(self._watch, limit)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from coachman_sandbox import layout
 from coachman_sandbox.profiles import PROFILES
 
 from .. import durable
@@ -39,6 +40,11 @@ class Places:
     def own(self) -> tuple[Path, ...]:
         """Those that belong to the run alone and that its agent writes."""
         return self.scratch, self.output
+
+
+def workspace_of(record: Record) -> str:
+    """The worktree as the agent sees it."""
+    return record.worktree if PROFILES[record.profile].native else layout.WORKSPACE
 
 
 def places_of(record: Record, state: StateDirectory) -> Places:

@@ -14,7 +14,7 @@ from coachman_sandbox.profiles import PROFILES
 from ..evidence import ids
 from ..redaction import Redactor
 from .adopted import find_session
-from .briefing import brief
+from .briefing import briefed
 from .clock import Moment
 from .environment import environment_of
 from .inputs import Wanted, wanted_of
@@ -35,6 +35,7 @@ from .requested_permissions import check_asks, deciding, fed_program
 from .requested_place import (
     base_of,
     check_of,
+    check_trust,
     recorded,
     repository_of,
     sentinel_of,
@@ -110,6 +111,7 @@ async def plan(
     named = task_name(request, run)
     repo = recorded(found, base)
     task = await trio.to_thread.run_sync(tasks.get_or_new, repo, named)
+    await trio.to_thread.run_sync(check_trust, request, profile, task, services)
     environment, sources = environment_of(request.env, name, adapter.spec.environment, services)
     await trio.to_thread.run_sync(find_session, request, name, adapter.spec, profile, environment)
     program = await program_of(name, adapter, repo, services, environment)
@@ -142,6 +144,7 @@ async def plan(
         continuing=len(task.runs),
         request_key=request.request_key,
         artifacts=request.artifacts,
+        trust_tree=request.trust_tree,
         ancestors=ancestors,
         **_delegate(request),
         **_limited(request, adapter.spec, services),
@@ -152,9 +155,7 @@ async def plan(
     policy, command = planned_policy(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:
-        prompt = brief(
-            prompt, record.wall.epoch_ms, profile, given=bool(wanted), expected=request.artifacts
-        )
+        prompt = briefed(record, prompt, services.state, given=bool(wanted))
     record = evolve(record, policy_digest=policy.digest)
     return Planned(record, task, environment, prompt, policy, command, program, request.env, wanted)
 

@@ -29,7 +29,7 @@ from . import compiled, inputs, userfiles
 from .adopted import copy_session
 from .gating import connected, orders
 from .members import Site
-from .places import guest_files, make, places_of
+from .places import guest_files, make, places_of, workspace_of
 from .record import Record
 from .removal import remove_worktree
 from .services import Services
@@ -66,11 +66,13 @@ class Launch:
     site: Site
 
 
-def agent_request(record: Record, adapter: Adapter, subfolder: str) -> AgentRequest:
+def agent_request(
+    record: Record, adapter: Adapter, subfolder: str, home: str = layout.HOME
+) -> AgentRequest:
     """What the adapter is told: paths as they are inside, names of variables, no values."""
     return AgentRequest(
-        cwd=os.path.join(layout.WORKSPACE, subfolder).rstrip("/"),
-        home=layout.HOME,
+        cwd=os.path.join(workspace_of(record), subfolder).rstrip("/"),
+        home=home,
         profile=record.profile,
         permissions=record.permissions,
         judged=bool(record.rules),
@@ -270,11 +272,14 @@ def _place_and_compile(
 ) -> Launch:
     """All that the agent finds; ``is_first``: no attempt of the run was made before. Blocks."""
     adapter = services.adapters[record.adapter]
-    plan = adapter.plan(agent_request(record, adapter, site.subfolder))
+    home = _home_inside(record, environment)
+    plan = adapter.plan(agent_request(record, adapter, site.subfolder, home))
     launch, private = compile_launch(record, directory, services, environment, plan, site)
     durable.make_directory(private)
     if record.delegate is not None:
         durable.make_directory(directory.delegate)
+    if PROFILES[record.profile].native:
+        return launch
     userfiles.copy(record, adapter, environment, private)
     # The session of a later attempt lies there already, and has gone on.
     if is_first and record.session is not None and record.resumed_from is None:
@@ -283,6 +288,11 @@ def _place_and_compile(
         copy_session(record.session, adapter.spec.sessions, environment, cwd, private)
     userfiles.seed(plan, record, adapter, environment, private)
     return launch
+
+
+def _home_inside(record: Record, environment: Mapping[str, str]) -> str:
+    """The home as the agent sees it."""
+    return environment["HOME"] if PROFILES[record.profile].native else layout.HOME
 
 
 def _subfolder(record: Record) -> str:
@@ -312,8 +322,8 @@ def compile_launch(
         compile_policy(policy),
         policy,
         program,
-        _command(plan.argv, program),
-        _command(plan.epilogue, program),
+        _command(plan.argv, program, record, services),
+        _command(plan.epilogue, program, record, services),
         plan.epilogue_limit_s,
         tuple(environment[name] for name in secret_names(adapter, environment)),
         site,
@@ -346,18 +356,29 @@ def planned_policy(
 ) -> tuple[Policy, tuple[str, ...]]:
     """The policy and the command to come, of the same digest, before there is a worktree. Pure."""
     adapter = services.adapters[record.adapter]
-    plan = adapter.plan(agent_request(record, adapter, ""))
+    home = _home_inside(record, environment)
+    plan = adapter.plan(agent_request(record, adapter, "", home))
     directory = RunDirectory(services.state.run(record.run))
     view = GitView(str(directory.git)) if record.repository.is_there else None
     access = _access(record, services, environment, plan, program)
     place = _place(record, directory, services, view, "", program.python)
     policy, _ = build_policy(record, services, place, access, services.boundary.host)
-    return policy, _command(plan.argv, program)
+    return policy, _command(plan.argv, program, record, services)
 
 
-def _command(argv: tuple[str, ...], program: Program) -> tuple[str, ...]:
+def _command(
+    argv: tuple[str, ...], program: Program, record: Record, services: Services
+) -> tuple[str, ...]:
     words = {"{executable}": program.path or "", "{python}": program.python}
-    return tuple(words.get(word, word) for word in argv)
+    filled = (words.get(word, word) for word in argv)
+    if not PROFILES[record.profile].native:
+        return tuple(filled)
+    # Nothing is mounted: our own programs are where they are installed.
+    inside = f"{layout.GUEST}/"
+    return tuple(
+        os.path.join(services.guest, word.removeprefix(inside)) if word.startswith(inside) else word
+        for word in filled
+    )
 
 
 def build_policy(
@@ -386,13 +407,20 @@ def _access(
 ) -> AgentAccess:
     """What the agent needs beyond its place: its program, and the variables that cross."""
     adapter = services.adapters[record.adapter]
-    secret, named = secret_names(adapter, environment), PROFILES[record.profile].named
+    secret, profile = secret_names(adapter, environment), PROFILES[record.profile]
+    named = profile.named
     plain = {
         **crossing.crossing(environment, named=named),
+        **(crossing.native(environment) if profile.native else {}),
         **{name: environment[name] for name in adapter.spec.environment if name in environment},
         **crossing.run_variables(record.run, record.task, record.wall.epoch_ms, named=named),
         **_delegate_variables(record),
         **plan.env,
+        **(
+            {n: environment[n] for n in adapter.spec.locations if n in environment}
+            if profile.native
+            else {}
+        ),
     }
     return evolve(
         program.access,

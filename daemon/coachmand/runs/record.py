@@ -140,6 +140,7 @@ class Record:
     words: bool = False
     inputs: tuple[Input, ...] = ()
     artifacts: tuple[str, ...] = ()
+    trust_tree: bool = False
 
     @property
     def writes(self) -> bool:

@@ -29,6 +29,10 @@ async def networked(
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
     """The record's members about its network. Raises RpcError."""
+    if PROFILES[record.profile].native:
+        if request.network not in (None, DEFAULT):
+            raise usage("a run on the host has the host's network", "leave --network out")
+        return {"network": ",".join(DEFAULT), "reaches": ()}
     words = _words(request, record, services)
     own = await trio.to_thread.run_sync(_own, record, adapter, services, environment)
     try:

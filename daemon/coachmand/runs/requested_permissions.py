@@ -7,6 +7,7 @@ from attrs import evolve, frozen
 
 from coachman.results import Permissions
 from coachman_adapters.conversation import AgentSpec
+from coachman_sandbox.profiles import PROFILES
 
 from ..config import Config
 from ..permissions import handlers
@@ -66,6 +67,7 @@ async def deciding(
     )
     found_handlers = await _handlers(request, found, worktree, services)
     asks = bool(request.permission_handler) and bool(found_handlers)
+    asks = asks or PROFILES[profile].native
     mode = request.permissions or config.permissions or ("ask" if asks else "allow")
     return Deciding(mode, rules, found_handlers)
 

@@ -7,6 +7,7 @@ import trio
 from coachman_sandbox.profiles import PROFILES
 
 from ..evidence import ids
+from ..evidence.rundir import RunDirectory
 from ..evidence.state import repo_key
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
@@ -74,6 +75,25 @@ def recorded(found: FoundRepository, base: str) -> Repository:
         base,
         found.uncommitted,
     )
+
+
+def check_trust(request: StartRequest, profile: str, task: Task, services: Services) -> None:
+    """What a confined agent wrote runs on the host only where somebody says so. Blocks."""
+    if request.trust_tree and not PROFILES[profile].native:
+        raise usage("only a run on the host trusts a tree", "leave --trust-tree out")
+    if request.trust_tree or not PROFILES[profile].native:
+        return
+    for run in task.runs:
+        wrote = PROFILES.get(RunDirectory(services.state.run(run)).read_request()["profile"])
+        if wrote is None or (wrote.writes and not wrote.native):
+            raise RpcError(
+                "Denied",
+                f"cannot start: run {run[-5:]}, which was confined, wrote in task {task.name}: its"
+                " files would be in effect on the host",
+                hint="look at them (coachman diff), then give --trust-tree, or use another task",
+                detail={"run": run, "task": task.name},
+                next=[["coachman", "diff", run[-5:]]],
+            )
 
 
 def task_name(request: StartRequest, run: str) -> str:

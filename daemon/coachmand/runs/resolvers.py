@@ -6,8 +6,6 @@ import structlog
 import trio
 from attrs import define, field
 
-from coachman_sandbox.layout import WORKSPACE
-
 from ..durable import DiskError
 from ..evidence.state import StateDirectory
 from ..failpoints import reach
@@ -26,6 +24,7 @@ from ..rpc.errors import RpcError
 from . import inbox
 from .clock import epoch_ms
 from .members import Permission
+from .places import workspace_of
 from .record import Record
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Resolvers:
             return None
         # Where there is no worktree, nothing can be made in its place either.
         tree = run.fixed.worktree or NOTHING
-        workspace = Workspace(WORKSPACE, tree, run.view.site.subfolder)
+        workspace = Workspace(workspace_of(run.fixed), tree, run.view.site.subfolder)
         subject = await trio.to_thread.run_sync(subject_of, asked.tool, workspace)
         return judge(run.fixed.rules, subject)
 

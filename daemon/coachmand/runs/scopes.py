@@ -51,7 +51,7 @@ class Scopes:
         return cls(shutil.which("busctl", path=env.get("PATH")) if reachable else None, env)
 
     def enclose(
-        self, starting: Starting, name: str, caps: Caps, spawn: Callable[..., None]
+        self, starting: Starting, name: str, caps: Caps | None, spawn: Callable[..., None]
     ) -> None:
         """Move a keeper that has not begun: it waits for that, at most LIMIT_S.
 
@@ -61,7 +61,7 @@ class Scopes:
             starting.settled = trio.Event()
             spawn(self._enclose, starting, f"coachman-{name}.scope", caps)
 
-    async def _enclose(self, starting: Starting, unit: str, caps: Caps) -> None:
+    async def _enclose(self, starting: Starting, unit: str, caps: Caps | None) -> None:
         try:
             with trio.move_on_after(LIMIT_S) as limit:
                 await self._start(unit, starting.pid, caps)
@@ -70,12 +70,16 @@ class Scopes:
         if limit.cancelled_caught:
             self._give_up(unit, "it took too long")
 
-    async def _start(self, unit: str, pid: int, caps: Caps) -> None:
+    async def _start(self, unit: str, pid: int, caps: Caps | None) -> None:
+        limits: tuple[str, ...] = ()
+        if caps is not None:
+            limits = ("MemoryMax", "t", str(caps.memory_bytes))
+            limits += ("TasksMax", "t", str(caps.tasks + OWN_TASKS))
         properties = (
-            *("4", "PIDs", "au", "1", str(pid)),
+            "2" if caps is None else "4",
+            *("PIDs", "au", "1", str(pid)),
             *("Description", "s", "A run of coachman"),
-            *("MemoryMax", "t", str(caps.memory_bytes)),
-            *("TasksMax", "t", str(caps.tasks + OWN_TASKS)),
+            *limits,
             "0",
         )
         done = await trio.run_process(

@@ -2228,6 +2228,7 @@ export interface Methods {
       "check"?: string | null;
       "delegate"?: Delegate | null;
       "inputs"?: Array<InputRequest>;
+      "trust_tree"?: boolean;
       "artifacts"?: Array<string>;
       "input_data"?: Record<string, string>;
     };
