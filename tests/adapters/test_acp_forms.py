@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+import agents_replay
+from agents_parts import PARTS
 from agents_peer import Peer, prompted, request
 from coachman_adapters.acp import forms
-from coachman_adapters.conversation import Answer, Ask
+from coachman_adapters.conversation import Answer, Ask, TurnEnded
 
 CHOICE = {"type": "string", "title": "Door", "oneOf": [{"const": "l", "title": "Left"}]}
 MANY = {"type": "array", "items": {"enum": ["a"]}}
@@ -133,3 +135,16 @@ def test_a_restored_conversation_still_knows_the_form() -> None:
     later.answer(ask.request, "choice_1")
 
     assert later.last["result"] == {"action": "accept", "content": {"door": "l"}}
+
+
+@pytest.mark.parametrize("part", ["claude-agent-acp", "codex-acp", "codex-app-server"])
+def test_real_agents_hear_what_was_written_in(part: str) -> None:
+    """As they were recorded: one question, with each choice and words of one's own to answer."""
+    told = agents_replay.load(part, "in_words")
+    conversation = PARTS[part].agent.converse(agents_replay.request_of(told))
+    actions = agents_replay.replay(conversation, told["steps"])
+    [ask] = [action for action in actions if isinstance(action, Ask)]
+
+    assert "Which one?" in ask.question
+    assert {"choice_1", "choice_2", "write_in", "decline"} <= {each.id for each in ask.options}
+    assert [end.stop_reason for end in actions if isinstance(end, TurnEnded)] == ["end_turn"]

@@ -35,6 +35,8 @@ ALIKE: dict[str, tuple[str, list[str], list[str]]] = {
 }
 OWN: dict[tuple[str, str], tuple[str, list[str], list[str]]] = {
     ("claude-agent-acp", "model_error"): ("API Error: 400 scripted failure 400", [], ["error"]),
+    ("claude-agent-acp", "in_words"): ("heard", DONE, ["end_turn"]),
+    ("codex-acp", "in_words"): ("heard", [], ["end_turn"]),
     ("codex-acp", "write_denied"): ("", CUT, ["cancelled"]),
     ("codex-acp", "write_free"): ("done", DONE, ["end_turn"]),
     ("codex-acp", "cancel_question"): ("", CUT, ["cancelled"]),

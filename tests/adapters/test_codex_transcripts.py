@@ -28,6 +28,7 @@ ENDS: dict[str, tuple[str, list[str], list[str]]] = {
     "wrong_session": ("", [], ["error"]),
 }
 SERVER_ENDS = {
+    "in_words": ("heard", ["completed"], ["end_turn"]),
     "write_denied": ("done", ["failed"], ["end_turn"]),
     "run_denied": ("well", ["failed"], ["end_turn"]),
     "allowed_always": ("well", ["completed", "completed"], ["end_turn"]),

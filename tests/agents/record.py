@@ -52,7 +52,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "wrong_session": {"prompts": ["SAY never"], "session": True},
 }
 # What a scenario may ask for beside its part.
-OTHER = ("model", "permissions", "as_agent")
+OTHER = ("model", "permissions", "words", "as_agent")
 UUID = r"\b()[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
 NOBODYS_UUID = "00000000-0000-4000-8000-"
 # As a path, below another one, and as a directory's name.
@@ -148,6 +148,7 @@ def record(part: Part, agents: Path, name: str) -> None:
         told = {
             "cwd": request.cwd,
             "permissions": request.permissions,
+            **({"words": True} if request.words else {}),
             "model": request.model,
             "as_agent": request.as_agent,
             "env_names": sorted(request.env_names),

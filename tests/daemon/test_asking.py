@@ -5,8 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_inside import inside, outputs, parent, refusal, starts, wait_until_active
-from coachman import wire
+from coachman import ConnectionLostError, wire
 from daemon_process import DaemonProcess
 
 Eventually = Callable[..., object]
@@ -213,3 +215,34 @@ def test_how_much_a_run_may_ask_is_bounded(daemon: DaemonProcess, repo: Path) ->
     assert (ninth.name, ninth.detail["limit"]) == ("Busy", 8)
     assert empty.name == "InvalidParams"
     assert (long.name, long.detail["fact"]) == ("Denied", "timeout_s")
+
+
+@pytest.mark.parametrize("step", ["question.asked", "question.answered"])
+def test_a_crash_at_any_step_asks_once_and_loses_no_answer(
+    state_dir: Path, repo: Path, step: str
+) -> None:
+    """The agent's command comes back to its own question, whatever was told of it before."""
+    daemon = DaemonProcess(state_dir, {"COACHMAN_FAILPOINT": f"{step}:kill"}).start()
+    try:
+        with daemon.client() as client:
+            given: dict[str, Any] = {"agent": "demo", "delegate": {"depth": 0, "children": 0}}
+            run = client.run.start(asks("which?"), dir=str(repo), **given)["run"]
+            if step == "question.answered":
+                client.run.wait([run], until="attention", timeout_s=30)
+                with pytest.raises(ConnectionLostError):
+                    client.run.answer("q1", "this one", run=run)
+        assert daemon.process is not None
+        daemon.process.wait(30)
+        del daemon.env["COACHMAN_FAILPOINT"]
+        daemon.start()
+        with daemon.client() as client:
+            if step == "question.asked":
+                client.run.wait([run], until="attention", timeout_s=30)
+                client.run.answer("q1", "this one", run=run)
+            client.run.wait([run], timeout_s=60)
+
+        assert outputs(daemon, run) == ["this one\nexit 0\n"]
+        assert len(of_type(daemon, run, "question.asked")) == 1
+        assert len(of_type(daemon, run, "question.answered")) == 1
+    finally:
+        daemon.tidy()

@@ -1,5 +1,6 @@
 """A real Claude Code whose shell starts runs of its own, against the scripted model server."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,3 +57,21 @@ def test_a_real_agent_starts_two_children_and_applies_their_work(
     assert [change["path"] for change in result["changed_files"]] == ["other.txt", "same.txt"]
     assert "3 runs, 0 living" in shown.stdout
     assert [line[:3] for line in shown.stdout.splitlines()[1:3]] == ["├─ ", "└─ "]
+
+
+def test_a_real_agent_asks_in_words_and_hears_the_answer(claude: DaemonProcess, repo: Path) -> None:
+    """Its shell tool waits in `coachman ask`, and its model is told what somebody answered."""
+    prompt = "RUN coachman ask 'which one?' --option left\nSAY finished"
+    with claude.client() as client:
+        grant = {"depth": 0, "children": 0}
+        run = client.run.start(prompt, dir=str(repo), agent="claude", delegate=grant)["run"]
+        waited = client.run.wait([run], until="attention", timeout_s=120)
+        answered = claude.cli("answer", run[-5:], "the third")
+        client.run.wait([run], timeout_s=120)
+        result = client.run.result(run)
+    told = [event for event in claude.events(run) if event["type"] == "tool.call_update"]
+
+    assert waited["met"] == "attention"
+    assert answered.returncode == 0
+    assert result["outcome"] == "succeeded"
+    assert "the third" in json.dumps(told[-1])

@@ -43,6 +43,11 @@ def choose(kind: str, message: str | None = None) -> Decide:
     return decide
 
 
+def choose_option(option: str, message: str | None = None) -> Decide:
+    """Answer every question with one option, by its id, and maybe with words."""
+    return lambda _ask: {"option": option, **({"message": message} if message else {})}
+
+
 def never(action: Action) -> bool:
     """No action cancels the turn."""
     return False

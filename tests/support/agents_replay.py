@@ -26,7 +26,15 @@ from coachman_adapters.conversation import (
 )
 
 FIXTURES = Path(__file__).parents[1] / "adapters" / "fixtures"
-REQUEST_MEMBERS = ("permissions", "model", "as_agent", "keep", "session", "session_counters")
+REQUEST_MEMBERS = (
+    "permissions",
+    "words",
+    "model",
+    "as_agent",
+    "keep",
+    "session",
+    "session_counters",
+)
 Step = dict[str, Any]
 
 

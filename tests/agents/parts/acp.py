@@ -4,7 +4,7 @@ from typing import Any
 
 from model_server import ModelServer
 
-from agents_driver import choose, is_event
+from agents_driver import choose, choose_option, is_event
 from parts.claude import QUESTION as CLAUDE_QUESTION
 from parts.codex import QUESTION as CODEX_QUESTION
 from parts.part import Part
@@ -64,6 +64,14 @@ CLAUDE_AGENT_ACP = Part(
     question=CLAUDE_QUESTION,
     prices={"input": 3, "cached_input": 0.3, "output": 15},
     titles_cost=True,
+    scenarios={
+        "in_words": {
+            "prompts": [CLAUDE_QUESTION + "\nSAY heard"],
+            "permissions": "ask",
+            "words": True,
+            "decide": choose_option("write_in", "neither of them"),
+        },
+    },
     shorten=shorten,
     ids=(r"\b(toolu_|msg_)[0-9a-zA-Z]{8,}",),
 )
@@ -80,6 +88,12 @@ CODEX_ACP = Part(
     asked_commands=False,
     prices={"input": 5, "cached_input": 0.5, "output": 30},
     scenarios={
+        "in_words": {
+            "prompts": [CODEX_QUESTION + "\nSAY heard"],
+            "permissions": "ask",
+            "words": True,
+            "decide": choose_option("write_in", "neither of them"),
+        },
         "write_free": {"prompts": ["WRITE notes.md hello"], "permissions": "allow"},
         "run": {"prompts": ["RUN echo hi && exit 3\nTHINK what now"], "permissions": "allow"},
         "cancel_tool": {

@@ -4,7 +4,7 @@ from typing import Any
 
 from model_server import ModelServer
 
-from agents_driver import choose, is_event
+from agents_driver import choose, choose_option, is_event
 from coachman_adapters.conversation import Ask
 from parts.part import Part
 
@@ -101,6 +101,12 @@ CODEX_APP_SERVER = Part(
     shorten=_shorten,
     scenarios={
         **BOTH,
+        "in_words": {
+            "prompts": [QUESTION + "\nSAY heard"],
+            "permissions": "ask",
+            "words": True,
+            "decide": choose_option("write_in", "neither of them"),
+        },
         "allowed_always": {"prompts": ["RUN touch a\nRUN touch a\nSAY well"], "decide": ALWAYS},
         "run_denied": {"prompts": ["RUN touch a\nSAY well"], "decide": choose("reject_once")},
         "question_cancelled": {"prompts": ["RUN touch a\nSAY never"], "decide": _nobody},
