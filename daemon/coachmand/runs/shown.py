@@ -18,6 +18,7 @@ from .services import Services
 
 # A view is made again in a second or less for most repositories, and takes as much as a clone.
 VIEWS_UNUSED_S = 14 * 86_400.0
+SYSTEM_PATH = "/usr/bin:/bin"
 
 
 def find_git(record: Record, services: Services) -> str:
@@ -25,7 +26,9 @@ def find_git(record: Record, services: Services) -> str:
     state, toplevel = services.state, record.repository.toplevel
     written = (str(state.root), str(state.worktrees), toplevel)
     forbidden = tuple(os.path.realpath(path) for path in written)
-    return executables.resolve(("git",), services.environment, forbidden=forbidden).path
+    # What a user puts before the system's is often a script that needs more than it may have.
+    search = {"PATH": f"{SYSTEM_PATH}:{services.environment.get('PATH', '')}"}
+    return executables.resolve(("git",), search, forbidden=forbidden).path
 
 
 async def show_repository(
@@ -85,8 +88,13 @@ async def forget_views(services: Services) -> None:
 
     def old() -> list[str]:
         before_s = time.time() - unused_s
-        used = services.state.root.glob("views/*/*/view.json")
-        return sorted({str(path.parents[1]) for path in used if path.stat().st_mtime < before_s})
+        found = set()
+        for path in services.state.root.glob("views/*/*/view.json"):
+            # A run that needs room may have removed it just now.
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < before_s:
+                    found.add(str(path.parents[1]))
+        return sorted(found)
 
     for directory in await trio.to_thread.run_sync(old):
         await services.workers.tidy_views(directory, unused_s)
