@@ -10,6 +10,7 @@ import pytest
 
 import coachman
 import sourcetree
+from agent_inside import inside, parent
 from client_daemon import FakeDaemon, FaultError, Handler, numbered, streaming
 from coachman.cli.visible import HIDDEN, visible
 from coachman.paths import socket_path
@@ -216,6 +217,26 @@ def test_an_answer_that_is_no_choice_or_comes_late_is_told_what_there_is(
         f"cannot answer {handle}: nothing waits for an answer",
         f"  the last question was settled: {kind}, by you (first), pid {os.getpid()}",
     ]
+
+
+def test_what_a_run_asks_in_words_is_answered_in_words(
+    daemon: DaemonProcess, repo: Path, sh: Run
+) -> None:
+    """The words arrive as they stand, and whoever comes later is told that nothing waits."""
+    env = {"COACHMAN_SOCKET": daemon.socket}
+    run_ = parent(daemon, repo, "sleep 600", permissions="ask")
+    with inside(daemon, run_) as asker, daemon.client() as client:
+        asker.open().send("run.ask", {"question": "which?", "request_key": "k"}, None)
+        client.run.wait([run_], until="attention", timeout_s=LIMIT_S)
+        seen = printed(sh(env, "list"))
+        answered = printed(sh(env, "answer", run_[-5:], "the third; $(one)"))
+        told = asker.call("run.ask", {"question": "which?", "request_key": "k"})
+        late = sh(env, "answer", run_[-5:], "allow")
+
+    assert "which?" in "\n".join(seen)
+    assert answered == [f"{run_[-5:]}  answered"]
+    assert told["answer"] == "the third; $(one)"
+    assert (late.returncode, "nothing waits" in late.stderr) == (76, True)
 
 
 def test_a_kept_run_is_interrupted_closed_and_gone_on_with(
