@@ -289,12 +289,17 @@ def test_waiting_for_a_parked_run_says_that_nothing_happens(
 
 
 def test_a_check_and_the_words_of_a_denial_are_on_record(daemon: DaemonProcess, repo: Path) -> None:
-    """`show` and `log` tell what decided, and what the agent was told when it was denied."""
+    """`show` and `log` tell what decided, and why a handler denied."""
+    hook = daemon.root / "hook"
+    hook.write_text('#!/bin/sh\necho \'{"kind": "deny", "message": "not in here"}\'\n')
+    hook.chmod(0o700)
     run = at.start(
-        daemon, repo, "ask may it?\nsay one", permissions="ask", check="echo bad; exit 2"
+        daemon,
+        repo,
+        "ask may it?\nsay one",
+        permission_handler=f"command:{hook}",
+        check="echo bad; exit 2",
     )
-    at.until_event(daemon, run, lambda event: event["type"] == "permission.requested")
-    text(daemon, repo, "answer", run, "deny", "-m", "not in here")
     at.result(daemon, run)
     shown, log = text(daemon, repo, "show", run), text(daemon, repo, "log", run)
 
