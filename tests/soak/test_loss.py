@@ -32,6 +32,8 @@ def test_no_interleaving_of_edits_kills_cancels_and_cleanups_loses_a_byte(
                 make_repo(repo, FILES)
                 storms.append(LossStorm(daemon, repo, chance))
             storms[-1].round()
+            if number % TOLD_EVERY == 0:
+                print(f"{number} interleavings", flush=True)
         for storm in storms:
             cancel(storm)
             assert git(storm.repo, "fsck", "--no-dangling") == ""
@@ -43,4 +45,5 @@ def test_no_interleaving_of_edits_kills_cancels_and_cleanups_loses_a_byte(
     assert told["salvaged"] > rounds / 50
 
 
+TOLD_EVERY = 100
 TOLD = ("kills", "cleanups", "removed", "salvaged", "refused")

@@ -43,6 +43,10 @@ class ForkedProcess:
         assert select.select([self._pidfd], [], [], limit_s)[0], "the daemon did not end"
         return 0
 
+    def forget(self) -> None:
+        """It has ended, and another one is about to follow: a storm has thousands of them."""
+        os.close(self._pidfd)
+
 
 class ForkedDaemon(DaemonProcess):
     """A daemon that starts in a fraction of the time."""
@@ -53,6 +57,8 @@ class ForkedDaemon(DaemonProcess):
     def spawn_daemon(self, ready: int, log: int) -> ForkedProcess:
         if self._loaded is None:
             self._load()
+        if isinstance(self.process, ForkedProcess):
+            self.process.forget()
         asked = json.dumps(self.env).encode()
         socket.send_fds(self._line, [asked], [ready, log])
         return ForkedProcess(int(self._line.recv(MESSAGE_BYTES)))
