@@ -151,6 +151,18 @@ def test_a_kept_view_may_go_while_a_run_uses_it(
     assert set(kept(shared, repo)) == {git(repo, "rev-parse", "HEAD")}
 
 
+def test_on_the_host_itself_no_view_is_made(shared: DaemonProcess, repo: Path) -> None:
+    """Such a run has the repository, and commits in it as its user would."""
+    commit = "git -c user.name=A -c user.email=a@example.org commit -q --allow-empty -m mine"
+    with shared.client() as client:
+        seen = said(client, repo, f"{commit}; git log -1 --format=%s", "native", profile="host")
+
+        assert seen == "mine\n"
+        assert not views_of(shared, repo).exists()
+        assert said(client, repo, "git log -1 --format=%s", "native") == "mine\n"
+    assert len(kept(shared, repo)) == 1
+
+
 @pytest.mark.parametrize("step", VIEW_STEPS)
 def test_a_kill_while_a_view_is_made_fails_one_run_and_spoils_none(
     daemon: DaemonProcess, repo: Path, step: str

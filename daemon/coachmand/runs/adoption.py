@@ -25,7 +25,7 @@ from .keepers import KeeperError, Starting, end_keeper, keeper_alive, read_exit,
 from .link import KeeperLink
 from .prepare import Launch, agent_request, compile_launch, launch_record
 from .replay import latest_checkpoint
-from .shown import show_repository
+from .shown import is_shown, show_repository
 from .turns import started
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ async def _launch_again(run: "Run") -> Launch | None:
     adapter = services.adapters[record.adapter]
     plan = adapter.plan(agent_request(record, adapter, run.view.site.subfolder))
     try:
-        if record.repository.is_there and not await trio.Path(run.directory.git).is_dir():
+        if is_shown(record) and not await trio.Path(run.directory.git).is_dir():
             # A version that bound the repository itself began the run.
             await show_repository(record, run.directory, services, run.view.site.admin)
         launch, _ = await trio.to_thread.run_sync(

@@ -33,7 +33,7 @@ from .places import guest_files, make, places_of, workspace_of
 from .record import Record
 from .removal import remove_worktree
 from .services import Services
-from .shown import show_repository, view_beside
+from .shown import is_shown, show_repository, view_beside
 from .tasks import MAKING, Task, TaskStore
 
 CLIENT = str(Path(wire.__file__).parent)
@@ -154,7 +154,7 @@ async def prepare(
     """
     try:
         site = await _site(record, services, start)
-        if record.repository.is_there:
+        if is_shown(record):
             await show_repository(record, directory, services, site.admin)
         instructions = await _instructions(record, services, site)
         given = await trio.to_thread.run_sync(inputs.digests, record, services.state)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import trio
 
 from coachman_sandbox import executables, gitview
+from coachman_sandbox.profiles import PROFILES
 
 from .. import durable
 from ..evidence.rundir import RunDirectory
@@ -19,6 +20,11 @@ from .services import Services
 # A view is made again in a second or less for most repositories, and takes as much as a clone.
 VIEWS_UNUSED_S = 14 * 86_400.0
 SYSTEM_PATH = "/usr/bin:/bin"
+
+
+def is_shown(record: Record) -> bool:
+    """Whether the run sees a git view: not without a repository, nor on the host itself."""
+    return record.repository.is_there and not PROFILES[record.profile].native
 
 
 def find_git(record: Record, services: Services) -> str:
@@ -63,7 +69,7 @@ async def view_beside(record: Record, services: Services, commit: str) -> AsyncI
     failed: RepoError | None = None
 
     async def make() -> None:
-        if await trio.Path(views, commit).is_dir():
+        if not is_shown(record) or await trio.Path(views, commit).is_dir():
             return
         with contextlib.suppress(RepoError, executables.ExecutableError, OSError):
             await trio.to_thread.run_sync(durable.make_directory, views)
