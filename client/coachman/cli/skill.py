@@ -57,10 +57,10 @@ say that there is more.
 
 Answer what an agent asks for
     coachman permissions
-then coachman answer X allow|deny [-m TEXT]. What nobody answers is denied after an hour. Over
-your own run's socket permissions are the user's; questions in words (attention `question`) are
-yours to answer: coachman answer X "TEXT", and X goes on. Start such runs with -d and wait for
-attention: a run that you stay with in the foreground cannot be answered.
+then coachman answer X allow|deny [-m TEXT, where the agent hears it]. What nobody answers is
+denied after an hour. Over your own run's socket permissions are the user's; questions in words
+(attention `question`) are yours to answer: coachman answer X "TEXT", and X goes on. Start such
+runs with -d and wait for attention: one that you stay with in the foreground hears no answer.
 
 Ask, when you are a run yourself (COACHMAN_SOCKET is set): coachman ask "Which one?" --option A
 --option B --timeout 10m prints the answer of whoever started you, or of the user. Exit 11: nobody
