@@ -1,5 +1,6 @@
 """Runs of each profile through a real daemon: what they find, and what is left of them."""
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 import live_runs as live
 import recovery_state as at
+from coachman_sandbox.profiles import PROFILES
 from daemon_process import DaemonProcess, git, make_repository
 from sleepers import new_sleep, sleeping
 
@@ -309,3 +311,28 @@ def test_what_a_run_on_the_host_cannot_have_is_refused(daemon: DaemonProcess, re
     assert "gets no delegate" in found[0]
     assert "has the host's network" in found[1]
     assert "only a run on the host trusts a tree" in found[2]
+
+
+# --- looking at them ---
+
+
+@pytest.mark.parametrize("profile", ["edit", "review", "sealed", "host"])
+def test_what_is_compiled_can_be_seen_before_and_after(
+    daemon: DaemonProcess, repo: Path, profile: str
+) -> None:
+    """Explained without a run, tried without one, and on record: one policy of one digest."""
+    explained = daemon.cli("profile", "explain", profile, cwd=repo)
+    words = ["run", "-p", profile, "-t", f"seen-{profile}", "-a", "demo", "say hi"]
+    before = sorted(daemon.state.rglob("*"))
+    dry = daemon.cli(*words, "--dry-run", "--json", cwd=repo)
+    same = before == sorted(daemon.state.rglob("*"))
+    ran = daemon.cli(*words, "-q", cwd=repo)
+    shown = daemon.cli("show", f"seen-{profile}", "--policy", "--json", cwd=repo)
+    compiled, recorded = (json.loads(each.stdout) for each in (dry, shown))
+
+    assert (explained.returncode, dry.returncode, ran.returncode) == (0, 0, 0), ran.stderr
+    assert PROFILES[profile].facts["worktree"] in explained.stdout
+    assert same
+    assert compiled["compiled"]["policy"]["digest"] == recorded["policy"]["digest"]
+    assert compiled["compiled"]["policy"]["profile"] == recorded["policy"]["profile"] == profile
+    assert recorded["executable"]["sha256"]

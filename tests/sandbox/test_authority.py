@@ -32,6 +32,8 @@ def test_an_equal_policy_elsewhere_exceeds_nothing(
     ("change", "named"),
     [
         ({"user_namespaces": True}, "user namespaces"),
+        ({"confinement": "processes"}, "a boundary of processes alone"),
+        ({"system_calls": "none"}, "system calls none"),
         ({"credentials": frozenset({"API_KEY", "OTHER"})}, "credentials OTHER"),
         ({"caps": None}, "caps on everything"),
         ({"caps": Caps(memory_bytes=2 << 30)}, "caps on memory_bytes"),
@@ -58,6 +60,18 @@ def test_a_mount_that_the_parent_lacks_is_named(parent: Policy, mount: Bind, nam
     mounts = [each for each in parent.mounts if each.destination != mount.destination]
 
     assert exceeding(evolve(parent, mounts=(*mounts, mount)), parent) == named
+
+
+def test_nothing_confined_gives_what_the_host_has(
+    parent: Policy, place: Place, agent: AgentAccess, host: Host
+) -> None:
+    """A run on the host exceeds every other, and every other is within it."""
+    native = profiles.host(place, agent, host)
+    without_walls = evolve(native, confinement="walls", system_calls="strict", caps=parent.caps)
+
+    assert exceeding(native, parent) == "a boundary of processes alone"
+    assert exceeding(evolve(without_walls, user_namespaces=False), parent) == "read-write /"
+    assert exceeding(native, native) is None
 
 
 def test_what_is_less_or_below_is_granted(parent: Policy) -> None:

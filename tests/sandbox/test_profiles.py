@@ -150,3 +150,31 @@ def test_review_writes_everywhere_but_in_the_worktree(
     assert review.digest != edit.digest
     assert exceeding(review, edit) is None
     assert exceeding(edit, review) == "read-write /workspace"
+
+
+def test_host_is_the_whole_host_in_a_namespace_of_processes(
+    place: Place, agent: AgentAccess, host: Host
+) -> None:
+    """One bind with its devices, a fresh /proc, no filter, no seal; the digest is its own."""
+    policy = profiles.host(evolve(place, subfolder="sub"), agent, host)
+    args = compile_policy(policy).args
+
+    assert policy.cwd == "/s/worktrees/r/t1/sub"
+    assert " ".join(args).count("--dev-bind / /") == 1
+    assert "--unshare-pid" in args
+    assert not {"--unshare-user", "--seccomp", "--remount-ro", "--disable-userns"} & set(args)
+    assert "sk-secret" not in str(describe(policy))
+    assert policy.digest != profiles.edit(place, agent, host).digest
+
+
+def test_sealed_names_no_place_but_its_own(place: Place, agent: AgentAccess, host: Host) -> None:
+    """No repository, no worktree, no host names, and guest programs by their content alone."""
+    sealed = evolve(place, guest=None, guests={"demo_agent.py": b"program"})
+    policy = profiles.sealed(sealed, agent, evolve(host, hosts=b"192.0.2.9 intranet\n"))
+    files = {mount.destination: mount.content for mount in policy.mounts if isinstance(mount, File)}
+
+    assert destinations(policy, writable=True) == {"/home/agent", "/scratch", "/output"}
+    assert not [mount for mount in policy.mounts if "git" in mount.destination]
+    assert files["/run/coachman/demo_agent.py"] == b"program"
+    assert b"intranet" not in files["/etc/hosts"]
+    assert (policy.cwd, policy.profile) == ("/workspace", "sealed")
