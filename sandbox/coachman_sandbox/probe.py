@@ -8,6 +8,7 @@ from attrs import frozen
 from .bubblewrap import Compiled, compile_policy
 from .finder import CLEAN_ENV, Bwrap
 from .host import Host, read_host, read_small
+from .network import Network
 from .policy import Bind, Dev, Mount, Policy, Proc, Symlink, Tmpfs
 from .seccomp import FilterMissing
 
@@ -87,7 +88,8 @@ def _smallest(host: Host) -> Policy:
     links: list[Mount] = [Symlink(target, path) for path, target in host.links]
     settings = Bind("/proc/sys", "/proc/sys")
     mounts = (*system, *links, Proc(), settings, Dev(), Tmpfs("/tmp", 1024**2))  # noqa: S108
-    return Policy("probe", mounts, cwd="/", env={"PATH": "/usr/bin:/bin"})
+    env = {"PATH": "/usr/bin:/bin"}
+    return Policy("probe", mounts, cwd="/", env=env, network=Network("none"))
 
 
 def kernel_facts() -> KernelFacts:

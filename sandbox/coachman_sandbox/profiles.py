@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from . import layout
 from .environment import guest_environment, run_variables
 from .host import LOCALHOST, NSSWITCH, Host, group, passwd
+from .network import AGENT
 from .policy import (
     AgentAccess,
     Bind,
@@ -58,6 +59,8 @@ class Profile:
     with it a worktree. ``inherits``: what the user wrote for an agent (configuration, rules,
     skills) crosses; ``named``: its agent is told which run and task it is. ``native``: its agent
     is where the user is, with the user's own home and paths.
+    skills) crosses; ``named``: its agent is told which run and task it is. ``network`` is what
+    its runs may reach where nobody says otherwise.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Profile:
     inherits: bool = True
     named: bool = True
     native: bool = False
+    network: str = AGENT
 
 
 def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
@@ -260,8 +264,8 @@ EDIT = Profile(
         "instructions": "the project's own files; copies of the agent's configuration, rules and "
         "skills of yours",
         "identity": "the task's: a private home, no login of yours but what the agent needs",
-        "network": "the host's own, not confined yet: loopback services, the LAN and "
-        "abstract sockets are reachable",
+        "network": "its own, with one way out, the gate: the hosts of the agent, unless the run "
+        "names others; no service of this machine, no LAN, no abstract sockets",
         "permissions": "allowed and recorded, unless the run says ask or deny",
         "confinement": "namespaces for users, processes, IPC, host name and cgroups; no "
         "capabilities, no new namespaces; a strict filter for system calls; caps "
@@ -317,6 +321,7 @@ HOST = Profile(
     build=host,
     delegates=False,
     native=True,
+    network="host",
 )
 
 PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW, SEALED, HOST)}

@@ -4,12 +4,19 @@ import os
 import signal
 import socket
 import tempfile
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
+from coachmand.gate import LOG_NAME, main
+from coachmand.gate.connecting import is_local
+from coachmand.gate.decisions import Decisions
+from coachmand.gate.rules import Rules
+from coachmand.gate.serving import Gate
 from gated import decided, host_server, told_of
 from keeper_attempts import Attempt, Peer, any_alive, is_alive, until
 
@@ -204,9 +211,20 @@ print(hello("other.test") in ("ConnectionResetError", "UNEXPECTED_EOF_WHILE_READ
 
 
 async def test_the_gate_ends_with_its_run_and_its_keeper(attempt: Attempt) -> None:
-    """A keeper that is killed takes the gate along; nothing of it is inside."""
-    await attempt.shell("cat", **told_of("full"))
-    gate = await until(lambda: gate_of(attempt))
+    """A keeper that is killed takes the gate along; it is outside, and not before it is needed."""
+    script = """
+print("begun", flush=True)
+sys.stdin.readline()
+made = socket.create_connection(("127.0.0.1", 3128), 20)
+sys.stdin.readline()
+"""
+    await attempt.python(INSIDE + script, **told_of("full"))
+    await until(lambda: attempt.stream("stdout"))
+    assert gate_of(attempt) is None
+    async with Peer(attempt) as peer:
+        await peer.attach()
+        await peer.ask("write", b"go\n", offset=0, size=3)
+        gate = await until(lambda: gate_of(attempt))
     inside = os.readlink(f"/proc/{await attempt.init_pid()}/ns/net")
 
     assert os.readlink(f"/proc/{gate}/ns/net") == os.readlink("/proc/self/ns/net") != inside
@@ -227,7 +245,7 @@ print(fetch("http://model.test:{server.port}/b"), fetch("http://model.test:1/"))
         first = gate_of(attempt)
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        await until(lambda: (other := gate_of(attempt)) and other != first)
+        await until(lambda: not is_alive(first))
         async with Peer(attempt) as peer:
             status = await peer.attach()
             assert status["network"] > 0
@@ -244,3 +262,56 @@ def gate_of(attempt: Attempt) -> int | None:
     children = Path(f"/proc/{attempt.pid}/task/{attempt.pid}/children").read_text().split()
     names = {int(pid): Path(f"/proc/{pid}/comm").read_text().strip() for pid in children}
     return next((pid for pid, name in names.items() if name == "coachman-gate"), None)
+
+
+async def test_a_gate_leaves_while_nobody_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays as long as a connection is open, and then no longer than its limit."""
+    monkeypatch.setattr(main, "IDLE_MS", 50)
+    told, heard = socket.socketpair()
+    left = threading.Event()
+
+    def echo(client: socket.socket) -> None:
+        client.sendall(client.recv(100))
+        client.recv(100)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, tempfile.TemporaryFile() as log:
+        listener.setblocking(False)
+        gate = Gate(Rules(NOTHING, no_name, is_local), Decisions(log.fileno(), told.fileno()))
+        listeners = {listener.fileno(): (listener, echo)}
+
+        def serve() -> None:
+            main.serve(gate, listeners, heard.fileno())
+            left.set()
+
+        threading.Thread(target=serve, daemon=True).start()
+        with socket.create_connection(listener.getsockname()) as client:
+            client.sendall(b"hello")
+            assert client.recv(100) == b"hello"
+            # Several times the limit, in which it must not leave.
+            assert not left.wait(0.3)
+        assert await trio.to_thread.run_sync(left.wait, 60)
+    told.close()
+    heard.close()
+
+
+NOTHING: dict[str, Any] = {"public": False, "destinations": []}
+
+
+def no_name(_name: str, _port: int) -> list[Any]:
+    """A resolver that knows none."""
+    return []
+
+
+async def test_counts_go_on_where_another_gate_left_them(tmp_path: Path) -> None:
+    """What is denied again after a restart is counted on, and not told as new."""
+    told, heard = socket.socketpair()
+    path = tmp_path / LOG_NAME
+    for _ in range(2):
+        with path.open("a+b") as log:
+            decisions = Decisions(log.fileno(), told.fileno())
+            decisions.note("other.test", 80, "not_allowed")
+            decisions.write_counts()
+    told.close()
+    heard.close()
+
+    assert [(d["host"], d["count"]) for d in decided(tmp_path)] == [("other.test", 2)]

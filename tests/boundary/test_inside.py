@@ -10,6 +10,7 @@ import pytest
 from coachman_sandbox.environment import crossing, run_variables
 from coachman_sandbox.executables import agent_access, python_runtime, resolve
 from coachman_sandbox.finder import Bwrap
+from coachman_sandbox.network import HOST_NETWORK
 from coachman_sandbox.policy import AgentAccess
 from coachman_sandbox.probe import probe
 from sandbox_launch import Box
@@ -61,13 +62,13 @@ def test_the_environment_is_ours(box: Box) -> None:
     }
 
 
-def test_the_network_is_still_the_hosts(box: Box) -> None:
-    """A loopback service of the host is reachable, as every header says."""
+def test_the_hosts_network_is_the_hosts(box: Box) -> None:
+    """With it a loopback service of the host is reachable, as every header says."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         script = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5); print('in')"
         assert box.run("/usr/bin/python3", "-I", "-c", script).stdout == "in\n"
-    assert box.policy().network == "host"
+    assert box.policy().network == HOST_NETWORK
 
 
 def test_the_daemons_python_runs_inside(own_box: Box) -> None:

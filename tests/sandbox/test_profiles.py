@@ -108,11 +108,11 @@ def test_etc_has_our_user_and_the_resolved_files(
     assert files["/etc/ssl/certs/ca-certificates.crt"] == b"certificates\n"
 
 
-def test_explain_has_the_eight_facts_and_says_what_is_not_confined() -> None:
-    """Every profile states all facts; the network's says that it is the host's."""
+def test_explain_has_the_eight_facts_and_says_what_is_in_reach() -> None:
+    """Every profile states all facts; the network's says what its one way out is."""
     for name in profiles.PROFILES:
         assert tuple(profiles.explain(name)) == profiles.FACTS
-    assert "host's own, not confined" in profiles.explain("edit")["network"]
+    assert "one way out, the gate" in profiles.explain("edit")["network"]
     with pytest.raises(PolicyError, match="the profiles are edit"):
         profiles.explain("edti")
 

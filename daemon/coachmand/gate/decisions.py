@@ -11,10 +11,13 @@ from .addresses import spelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .addresses import Address
 
 # An agent can make up names without an end.
 MAX_DESTINATIONS = 500
+MAX_LOG_BYTES = 4 * 1024 * 1024
 COUNTS_EVERY_S = 1.0
 Key = tuple[str, int | None, str]
 
@@ -30,7 +33,8 @@ class Decisions:
         self._fd = fd
         self._notify_fd = notify_fd
         self._lock = threading.Lock()
-        self._counts: dict[Key, int] = {}
+        # A gate that was here before has counted already.
+        self._counts: dict[Key, int] = dict(_counted(os.pread(fd, MAX_LOG_BYTES, 0)))
         self._unwritten: set[Key] = set()
 
     def note(self, host: str | Address | None, port: int | None, reason: str = "") -> None:
@@ -80,3 +84,12 @@ class Decisions:
             "at_ms": time.time_ns() // 1_000_000,
         }
         return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def _counted(log: bytes) -> Iterator[tuple[Key, int]]:
+    for line in log.split(b"\n"):
+        try:
+            found = json.loads(line)
+            yield (found["host"] or "", found["port"], found["reason"] or ""), found["count"]
+        except (ValueError, KeyError, TypeError):
+            continue  # torn by a full disk

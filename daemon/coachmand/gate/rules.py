@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .addresses import Address
+    from .upstream import Upstream
 
     Resolve = Callable[[str, int], list[Address]]
 
@@ -30,12 +31,17 @@ class Rules:
     ``policy``: ``public`` allows every public destination, each of ``destinations`` has ``host``
     (a name, an address, or ``*.`` and a suffix), ``port`` and perhaps ``address``, which the name
     stands for. ``resolve`` is asked once for each request; ``is_local`` knows the addresses of
-    this machine.
+    this machine. ``upstream`` is the user's own proxy, where there is one.
     """
 
     def __init__(
-        self, policy: Mapping[str, Any], resolve: Resolve, is_local: Callable[[Address], bool]
+        self,
+        policy: Mapping[str, Any],
+        resolve: Resolve,
+        is_local: Callable[[Address], bool],
+        upstream: Upstream | None = None,
     ) -> None:
+        self._upstream = upstream
         self._public: bool = policy["public"]
         self._resolve = resolve
         self._is_local = is_local
@@ -56,17 +62,32 @@ class Rules:
             pinned += [ip_address(address)] if address is not None else []
 
     def places(self, host: str | Address, port: int) -> list[Address]:
-        """Where to connect to for a destination. Raises Denied, Unreachable."""
+        """Where to connect to for a destination; nowhere, where the upstream proxy is to do it.
+
+        Raises Denied, Unreachable.
+        """
         if not isinstance(host, str):
-            self._check(host, port, is_named=(host, port) in self._addresses)
-            return [host]
+            is_named = (host, port) in self._addresses
+            self._check(host, port, is_named=is_named)
+            return [host] if is_named or self._upstream is None else []
         if pinned := self._names.get((host, port)):
             for address in pinned:
                 self._check(address, port, is_named=True)
             return pinned
         if not self._is_named(host, port):
             raise Denied("not_allowed")
-        return self._resolved(host, port)
+        if self._upstream is None or not self._upstream.takes(host):
+            return self._resolved(host, port)
+        return self._through_upstream(host, port)
+
+    def _through_upstream(self, host: str, port: int) -> list[Address]:
+        """A name that only the proxy can resolve is checked by nobody: it must be named itself."""
+        try:
+            self._resolved(host, port)
+        except Unreachable:
+            if (host, port) not in self._names:
+                raise Denied("unresolved") from None
+        return []
 
     def _is_named(self, host: str, port: int) -> bool:
         if self._public or (host, port) in self._names:

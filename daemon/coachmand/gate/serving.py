@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from .decisions import Decisions
     from .heads import Head
     from .relaying import Filter
+    from .upstream import Upstream
 
-    Dial = Callable[[list[Address], int], socket.socket]
+    Serve = Callable[[socket.socket], None]
 
 MAX_CONNECTIONS = 256
 HEAD_LIMIT_S = 30.0
@@ -35,24 +36,37 @@ REFUSAL = (
 class Gate:
     """What a run's connections are answered with: `proxy` speaks HTTP, `pipe` goes to one place."""
 
-    def __init__(self, rules: Rules, decisions: Decisions, dial: Dial = connecting.connect) -> None:
+    def __init__(
+        self, rules: Rules, decisions: Decisions, upstream: Upstream | None = None
+    ) -> None:
         self._rules = rules
         self._decisions = decisions
-        self._dial = dial
-        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._upstream = upstream
+        self._lock = threading.Lock()
+        self._serving = 0
 
-    def accept(self, listener: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-        """Serve whoever connects, for ever; too many at once wait to be accepted."""
-        while True:
-            self._places.acquire()
-            try:
-                client, _ = listener.accept()
-            except OSError:
-                self._places.release()
-                return
-            threading.Thread(target=self._serve, args=(client, serve), daemon=True).start()
+    @property
+    def serves(self) -> bool:
+        """Whether a connection is still being served."""
+        return self._serving > 0
 
-    def _serve(self, client: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    @property
+    def is_full(self) -> bool:
+        """Whether others have to wait until one is through."""
+        return self._serving >= MAX_CONNECTIONS
+
+    def accept(self, listener: socket.socket, serve: Serve) -> None:
+        """Serve whoever connects, in a thread."""
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return  # it hung up before
+        client.setblocking(True)
+        with self._lock:
+            self._serving += 1
+        threading.Thread(target=self._serve, args=(client, serve), daemon=True).start()
+
+    def _serve(self, client: socket.socket, serve: Serve) -> None:
         try:
             with client:
                 client.settimeout(HEAD_LIMIT_S)
@@ -61,9 +75,10 @@ class Gate:
         except OSError:
             return  # whoever hung up is told nothing
         finally:
-            self._places.release()
+            with self._lock:
+                self._serving -= 1
 
-    def pipe(self, host: str | Address, port: int) -> Callable[[socket.socket], None]:
+    def pipe(self, host: str | Address, port: int) -> Serve:
         """Serves one destination without a word: as if it listened inside itself."""
 
         def serve(client: socket.socket) -> None:
@@ -103,7 +118,9 @@ class Gate:
             self._decisions.note(host, port, str(denied))
             raise
         self._decisions.note(host, port)
-        return self._dial(addresses, port)
+        if not addresses and self._upstream is not None:
+            return self._upstream.connect(host, port)
+        return connecting.connect(addresses, port)
 
     def _begin(self, client: socket.socket, server: socket.socket, head: Head, rest: bytes) -> None:
         where = (head.host, head.port)

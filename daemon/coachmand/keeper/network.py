@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
 # The processor may go to others for long; after that it is killed.
 FLUSH_LIMIT_S = 2.0
-MAX_STARTS = 5
+MAX_FAILURES = 5
 
 
 class Network:
     """The gate of one sandbox. `decided` is called when its log grew, `lost` when it is gone.
+
+    It is started when somebody connects, and leaves when nobody does for a while: most parked
+    runs, and agents that need no network, have none.
 
     ``orders`` is the launch record's `gate`: a policy for the gate to read, and its listeners.
     """
@@ -48,7 +51,7 @@ class Network:
         self._fds: list[int] = []
         self._pid = 0
         self._pidfd = -1
-        self._starts = 0
+        self._failures = 0
         self._ending = False
         self._news, self._notify = os.pipe()
         os.set_blocking(self._news, False)
@@ -57,7 +60,7 @@ class Network:
 
     @property
     def over(self) -> bool:
-        """Whether the gate is gone, and has written what it had to."""
+        """Whether no gate runs, and the last one has written what it had to."""
         return self._pidfd < 0
 
     @property
@@ -68,7 +71,25 @@ class Network:
         """Listen inside and start the gate, before the agent. Raises LaunchError, OSError."""
         places = [(each["address"], each["at"]) for each in self._orders["listeners"]]
         self._fds = listen_inside(init_pid, places)
-        self._start()
+        self._watch()
+
+    def _watch(self) -> None:
+        for fd in filter(lambda fd: fd >= 0, self._fds):
+            self._loop.watch(fd, select.EPOLLIN, self._wanted)
+
+    def _wanted(self) -> None:
+        """Somebody connects: it waits in the listener until the gate is there."""
+        for fd in filter(lambda fd: fd >= 0, self._fds):
+            self._loop.ignore(fd)
+        if self._ending:
+            return
+        try:
+            if self._failures >= MAX_FAILURES:
+                raise LaunchError(f"it died {MAX_FAILURES} times")
+            self._start()
+        except (OSError, LaunchError) as error:
+            log(f"cannot start the gate: {error}")
+            self._lost()
 
     def end(self) -> None:
         """Let the gate write what it counted, and leave; nobody is there any more to be served."""
@@ -84,7 +105,6 @@ class Network:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def _start(self) -> None:
-        self._starts += 1
         listeners = [
             {"fd": fd, "host": each.get("host"), "port": each.get("port")}
             for fd, each in zip(self._fds, self._orders["listeners"], strict=True)
@@ -124,17 +144,12 @@ class Network:
         self._loop.close(self._pidfd)
         self._pidfd = -1
         self._told()
-        if self._ending:
-            return
-        log(f"the gate ended by itself ({status})")
-        try:
-            if self._starts >= MAX_STARTS:
-                raise LaunchError(f"it was started {MAX_STARTS} times")
+        if status != 0 and not self._ending:
             # Its streams are broken, its listeners are not: agents try again.
-            self._start()
-        except (OSError, LaunchError) as error:
-            log(f"cannot start the gate again: {error}")
-            self._lost()
+            log(f"the gate ended by itself ({status})")
+            self._failures += 1
+        if not self._ending:
+            self._watch()
 
     def _told(self) -> None:
         if read_some(self._news):

@@ -6,13 +6,14 @@ import trio
 from attrs import frozen
 
 from coachman import results
-from coachman_sandbox import bubblewrap, profiles
+from coachman_sandbox import bubblewrap, network, profiles
 from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.policy import AgentAccess, PolicyError
 from coachman_sandbox.seccomp import FilterMissing
 
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
+from ..runs.gating import connected
 from ..runs.prepare import find_program
 from .context import Context
 
@@ -49,6 +50,10 @@ def register(registry: Registry) -> None:
             raise RpcError("NotFound", str(error)) from error
         access = await trio.to_thread.run_sync(_access, context, params.agent)
         policy = profiles.preview(params.profile, access, context.services.boundary.host)
+        adapter = context.services.adapters.get(params.agent or "")
+        own = adapter.spec.hosts if params.agent and adapter else ()
+        words = (profiles.PROFILES[params.profile].network,)
+        policy = connected(policy, network.resolve(words, own))
         try:
             compiled = bubblewrap.describe(policy)
         except FilterMissing as error:

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from attrs import evolve
 
 from coachman_sandbox.environment import PROXY_NAMES
-from coachman_sandbox.network import Destination, Network, loopback
+from coachman_sandbox.network import Destination, Network, NetworkError, loopback
 from coachman_sandbox.policy import Policy
 
 from ..gate import PROXY_ADDRESS, PROXY_PORT
 
 # Its own services, and those of this machine that it may reach, are there without the proxy.
 DIRECT = "localhost,127.0.0.1,::1"
+# In the order in which programs ask for them.
+UPSTREAM_NAMES = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+HTTP_PORT = 80
 # Node asks its variables only when it is told to.
 NODE_VARIABLES = {"NODE_USE_ENV_PROXY": "1"}
 
@@ -41,7 +45,7 @@ def proxy_port(network: Network) -> int:
     )
 
 
-def orders(network: Network) -> dict[str, Any] | None:
+def orders(network: Network, upstream: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """The launch record's `gate`: None for a network that has none."""
     if network.kind != "gate":
         return None
@@ -51,9 +55,36 @@ def orders(network: Network) -> dict[str, Any] | None:
     proxy = {"address": PROXY_ADDRESS, "at": proxy_port(network)}
     pipes = [_pipe(each, network) for each in loopback(network)]
     return {
-        "policy": {"public": network.public, "destinations": destinations},
+        "policy": {
+            "public": network.public,
+            "destinations": destinations,
+            "upstream": upstream,
+        },
         "listeners": [proxy, *pipes],
     }
+
+
+def upstream_of(environment: Mapping[str, str]) -> dict[str, Any] | None:
+    """The user's own proxy, which the gate goes through. Raises NetworkError.
+
+    Its login goes to the gate in memory, and nowhere else.
+    """
+    url = next((environment[name] for name in UPSTREAM_NAMES if environment.get(name)), None)
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port or HTTP_PORT
+    except ValueError:
+        host, parts = None, None
+    if parts is None or not host or parts.scheme != "http":
+        raise NetworkError(
+            "the proxy of your environment cannot be gone through: only one of http:// can be"
+        )
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
+    without = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    direct = [each.strip() for each in without.split(",") if each.strip()]
+    return {"host": host, "port": port, "login": login, "direct": direct}
 
 
 def _pipe(place: Destination, network: Network) -> dict[str, Any]:

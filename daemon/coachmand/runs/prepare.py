@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import trio
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from coachman import wire
 from coachman_adapters.conversation import Adapter, AgentRequest, LaunchPlan
@@ -27,7 +27,7 @@ from ..repos.records import Artifact
 from ..rpc.errors import RpcError
 from . import compiled, inputs, userfiles
 from .adopted import copy_session
-from .gating import connected, orders
+from .gating import connected, orders, upstream_of
 from .members import Site
 from .places import guest_files, make, places_of, workspace_of
 from .record import Record
@@ -64,6 +64,7 @@ class Launch:
     epilogue_limit_s: float
     mask: tuple[str, ...]
     site: Site
+    upstream: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 def agent_request(
@@ -327,6 +328,7 @@ def compile_launch(
         plan.epilogue_limit_s,
         tuple(environment[name] for name in secret_names(adapter, environment)),
         site,
+        upstream_of(environment) if policy.network.kind == "gate" else None,
     )
     return launch, home
 
@@ -485,6 +487,6 @@ def launch_record(
         "wall_deadline_boottime_s": deadline_s,
         "boot_id": services.boot,
         "mask": list(launch.mask),
-        "gate": orders(launch.policy.network),
+        "gate": orders(launch.policy.network, launch.upstream),
         **limits,
     }

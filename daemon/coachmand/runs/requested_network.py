@@ -14,11 +14,10 @@ from coachman_sandbox.profiles import PROFILES
 
 from ..evidence.seeds import read_file
 from .adopted import source_of
+from .gating import upstream_of
 from .record import Record
 from .request import StartRequest, usage
 from .services import Services
-
-DEFAULT = ("host",)
 
 
 async def networked(
@@ -30,14 +29,16 @@ async def networked(
 ) -> dict[str, Any]:
     """The record's members about its network. Raises RpcError."""
     if PROFILES[record.profile].native:
-        if request.network not in (None, DEFAULT):
+        if request.network not in (None, (network.HOST,)):
             raise usage("a run on the host has the host's network", "leave --network out")
-        return {"network": ",".join(DEFAULT), "reaches": ()}
+        return {"network": network.HOST, "reaches": ()}
     words = _words(request, record, services)
     own = await trio.to_thread.run_sync(_own, record, adapter, services, environment)
     try:
         checked = network.check_words(words)
         compiled = network.resolve(checked, own)
+        if compiled.kind == "gate":
+            upstream_of(environment)
     except NetworkError as error:
         raise usage(f"its network: {error}", "docs/network.md has the words") from None
     if compiled.kind == "gate" and not adapter.spec.honours_proxies:
@@ -54,7 +55,7 @@ def _words(request: StartRequest, record: Record, services: Services) -> tuple[s
         return request.network
     of_profile = services.config.profiles.get(record.profile)
     configured = of_profile.network if of_profile is not None else None
-    return configured or services.config.network or DEFAULT
+    return configured or services.config.network or (PROFILES[record.profile].network,)
 
 
 def _own(
