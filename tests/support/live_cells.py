@@ -33,6 +33,7 @@ SCENARIOS = {
     "wrong_session": "fails where the session is gone, and begins no other",
     "review": "runs a command in a tree that it cannot write",
     "sealed": "runs a command with no tree, no repository and no settings of the user's",
+    "host": "runs a command on the host, at home",
     "daemon_killed": "goes on in a tool when the daemon is killed; no event lost",
 }
 PASSES, FAILS = "yes", "no"

@@ -303,6 +303,17 @@ def test_sealed(stage: Stage) -> None:
     assert _artifacts(result) == {"found": ""}
 
 
+@scenario
+def test_host(stage: Stage) -> None:
+    """A command changes the worktree at its path on the host, with the user's own settings."""
+    play = stage.once("RUN sh note.sh >noted\nSAY finished", profile="host")
+    result = play.result()
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert [changed["path"] for changed in result["changed_files"]] == ["noted"]
+    assert (play.tree / "noted").read_text() == "it ran\n"
+
+
 def _artifacts(result: dict[str, Any]) -> dict[str, str]:
     """The files that a run left, by name."""
     where = Path(result["evidence_dir"], "artifacts")
