@@ -282,6 +282,8 @@ def test_a_death_after_the_copy_leaves_nothing(state_dir: Path, profile: str) ->
     process.start()
     try:
         with process.client() as client:
+            client.run.start("x", dir=str(repo), agent="demo", profile=profile, dry_run=True)
+            looked = (state_dir / "neutral").exists()
             inputs = [{"path": str(repo / "sub")}]
             options = {"agent": "demo", "profile": profile, "inputs": inputs}
             live.refused(client.run.start, "x", dir=str(repo), **options)
@@ -291,5 +293,6 @@ def test_a_death_after_the_copy_leaves_nothing(state_dir: Path, profile: str) ->
     finally:
         process.tidy()
 
+    assert not looked
     assert len(copied) == 1
     assert [path for path in _everything(process) if path.name != "index.db"] == []

@@ -60,7 +60,7 @@ def places_of(record: Record, state: StateDirectory) -> Places:
 def make(places: Places, state: StateDirectory) -> None:
     """Make what an agent is to find. Blocks. Raises RpcError, DiskError."""
     if places.neutral:
-        check_neutral(state)
+        check_neutral(state, create=True)
     for path in (places.scratch, places.output, places.inputs, places.homes):
         durable.make_directory(path)
 
@@ -69,17 +69,27 @@ def make_inputs(record: Record, state: StateDirectory) -> Path:
     """Where the inputs of a run that is not on record yet go: there before all else. Blocks."""
     places = places_of(record, state)
     building = RunDirectory(state.run(record.run)).building
+    if places.neutral:
+        check_neutral(state, create=True)
     path = places.inputs if places.neutral else building.path / places.inputs.name
     durable.make_directory(path)
     return path
 
 
-def check_neutral(state: StateDirectory) -> None:
-    """See that nobody else has a say in what sealed runs are given. Blocks. Raises RpcError."""
+def check_neutral(state: StateDirectory, *, create: bool = False) -> None:
+    """See that nobody else has a say in what sealed runs are given. Blocks. Raises RpcError.
+
+    It may be missing, unless it is to be ``create``d.
+    """
     path = state.sealed
     try:
-        path.mkdir(durable.DIRECTORY_MODE, exist_ok=True)
+        if create:
+            path.mkdir(durable.DIRECTORY_MODE, exist_ok=True)
         found = os.lstat(path)
+    except FileNotFoundError as error:
+        if not create:
+            return
+        raise _unfit(path, str(error.strerror)) from error
     except OSError as error:
         raise _unfit(path, str(error.strerror)) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
