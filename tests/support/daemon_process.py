@@ -13,7 +13,7 @@ from typing import Any
 
 import coachman
 from coachmand.keeper.system import start_ticks
-from coachmand.runs.keepers import keeper_alive
+from coachmand.runs.keepers import end_keeper, keeper_alive
 
 READY_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
@@ -189,9 +189,10 @@ class DaemonProcess:
         if self.process is not None and self.process.poll() is None:
             self.kill()
         ends = time.monotonic() + STOP_LIMIT_S
-        while self._held() and time.monotonic() < ends:
-            for pid in self.keepers():
-                os.kill(pid, signal.SIGKILL)
+        while (held := self._held()) and time.monotonic() < ends:
+            for attempt in held:
+                # What was only just starting does not end with its keeper.
+                end_keeper(attempt)
             time.sleep(0.02)
 
     def _held(self) -> list[Path]:
