@@ -220,8 +220,10 @@ open='[.permissions[] | select(.resolved == null)][0] | select(.) | '
 offered='.options | select(all(.[]; .id != $typed))
     | "choose allow, deny, always, or: " + (map("\(.id | visible) (\(.name | visible))") | join(", "))'
 # shellcheck disable=SC2016 # jq's variables
-settled='.permissions[-1] | select(.) | .resolved | (.by // {}) as $by
-    | "the last question was settled: " + (.kind // .outcome | sub("_"; " ") | visible)
+settled='[.permissions[], .questions[]?] | map(select(.resolved)) | sort_by(.asked_at // .requested_at)
+    | (map(select(.resolved.by.resolver as $r | $r != "policy" and $r != "rule")) | last) // last
+    | select(.) | .resolved | (.by // {}) as $by
+    | "the last question was settled: " + (.answer // (.kind // .outcome | sub("_"; " ")) | visible)
         + ", by " + ($by.user // $by.resolver // "somebody" | visible)
         + (if $by.pid then ", pid \($by.pid)" else "" end)'
 

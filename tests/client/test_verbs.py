@@ -532,6 +532,57 @@ def test_who_answered_is_told_when_nothing_waits(state_dir: Path) -> None:
     assert "allow once, by ann, pid 7" in done.stderr
 
 
+POLICY = permission(
+    request="p9",
+    question="ls",
+    requested_at=30,
+    state="resolved",
+    resolved={"option": "once", "kind": "allow_once", "by": {"resolver": "policy"}},
+)
+WORDS = {
+    **{name: POLICY[name] for name in ("run", "handle", "task", "agent", "state")},
+    "request": "q1",
+    "question": "Which colour?",
+    "options": [],
+    "asked_at": 10,
+    "deadline": 90,
+    "resolved": {"outcome": "answered", "answer": "blue", "by": {"user": "ann", "pid": 7}},
+}
+
+
+@pytest.mark.parametrize("words", [[HANDLE], [HANDLE, "--request", "q1"], ["q1"]])
+def test_who_answered_in_words_is_told_with_the_answer(state_dir: Path, words: list[str]) -> None:
+    """A settled question is told by its own answer, whatever policy settled since."""
+
+    def listed(params: dict[str, object], peer: Peer) -> dict[str, object]:
+        if params.get("run") == "q1":
+            return refusing("NotFound", "cannot find 'q1'")(params, peer)
+        is_settled = params.get("pending") is False
+        return {
+            "permissions": [POLICY] if is_settled else [],
+            "questions": [WORDS] if is_settled else [],
+        }
+
+    with daemon_at(state_dir, run__get=summary(), permission__list=listed):
+        done = coachman(state_dir, "answer", *words, "red")
+        asked = coachman(state_dir, "answer", *words, "red", "--json")
+
+    assert done.returncode == 76
+    assert "q1 (Which colour?) was settled: answered, by ann, pid 7: blue" in done.stderr
+    detail = json.loads(asked.stdout)["error"]["detail"]
+    assert (detail["request"], detail["resolved"]) == ("q1", WORDS["resolved"])
+
+
+def test_a_request_that_never_was_is_not_found(state_dir: Path) -> None:
+    """An id that the run never asked with is told as such, not what else it asked."""
+    page = {"permissions": [POLICY], "questions": [WORDS]}
+    with daemon_at(state_dir, run__get=summary(), permission__list=page):
+        done = coachman(state_dir, "answer", HANDLE, "red", "--request", "q9")
+
+    assert done.returncode == 66
+    assert "cannot answer q9: k7q3x asks nothing of that id" in done.stderr
+
+
 def test_cancel_is_idempotent(state_dir: Path) -> None:
     """A run that ended already is no error."""
     runs = [

@@ -181,6 +181,7 @@ def test_the_first_answer_wins_and_only_those_around_may_give_one(
     assert late.name == "Conflict"
     assert late.detail["answer"] == "by a person"
     assert "you settled it before you" in late.message
+    assert late.hint == "the answer: by a person"
 
 
 def test_a_question_is_withdrawn_with_its_turn(daemon: DaemonProcess, repo: Path) -> None:

@@ -4,9 +4,9 @@ from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_OK
 from .choices import LEND, choose, takes, told
 from .options import Command, Option
-from .progress import answer_text
+from .progress import AT_ONCE, answer_text, reply_text
 from .run import lent
-from .visible import visible
+from .visible import cut, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..client import Client
-    from ..results import Permission, PermissionPage
+    from ..results import PermissionPage
     from .console import Console
     from .options import Arguments
 
+QUESTION_COLUMNS = 60
 COMMAND = Command(
     "answer X CHOICE|TEXT",
     "Answer what run, task or request X asks. CHOICE is allow, always or deny, the number of\n"
@@ -115,10 +116,12 @@ def _waiting(
     by_id = [each for each in everywhere if each["request"] == named]
     if len(by_id) == 1 and request is None:
         return dict(by_id[0])
-    page = client.permission.list(named, pending=False, dir=directory)
-    waiting = [each for each in _all(page) if each["state"] == "pending"]
+    asked = _asked_by(client, named, directory)
+    waiting = [each for each in asked if each["state"] == "pending"]
+    settled = [each for each in asked if each["state"] != "pending"]
     if request is not None:
         waiting = [each for each in waiting if each["request"] == request]
+        settled = [each for each in settled if each["request"] == request]
     if len(waiting) == 1:
         return dict(waiting[0])
     if not waiting and takes(client.run.get(named, dir=directory).get("attention"), LEND):
@@ -129,7 +132,23 @@ def _waiting(
         )
     if waiting:
         raise _several(named, waiting)
-    raise _nothing(named, page["permissions"])
+    if request is not None and not settled:
+        raise _unknown(named, request)
+    raise _nothing(named, settled)
+
+
+def _asked_by(client: "Client", named: str, directory: str | None) -> "list[Any]":
+    """What the run asked that is meant. Raises who settled the request that is."""
+    try:
+        return _all(client.permission.list(named, pending=False, dir=directory))
+    except CoachmanError as error:
+        if error.name != "NotFound":
+            raise
+        everywhere = _all(client.permission.list(pending=False, dir=directory))
+        settled = [each for each in everywhere if each["request"] == named and each["resolved"]]
+        if not settled:
+            raise
+        raise _nothing(named, settled) from None
 
 
 def _all(page: "PermissionPage") -> "list[Any]":
@@ -147,13 +166,36 @@ def _several(named: str, waiting: "list[Mapping[str, Any]]") -> UsageError:
     )
 
 
-def _nothing(named: str, settled: "list[Permission]") -> CoachmanError:
-    last = settled[-1] if settled else None
-    resolved = last.get("resolved") if last else None
+def _unknown(named: str, request: str) -> CoachmanError:
+    return CoachmanError(
+        f"cannot answer {visible(request)}: {visible(named)} asks nothing of that id",
+        name="NotFound",
+        next=[["coachman", "permissions", named, "-a"]],
+    )
+
+
+def _nothing(named: str, settled: "list[Any]") -> CoachmanError:
+    """Nothing waits there; what did last, with who settled it and how."""
+    # What policy or a rule settled at once waited for nobody.
+    waited = [each for each in settled if not _at_once(each)]
+    last = max(waited or settled, key=_asked_at, default=None)
+    hint = None
+    if last is not None:
+        how = reply_text if _in_words(last) else answer_text
+        what = f" ({cut(last['question'], QUESTION_COLUMNS)})" if last.get("question") else ""
+        hint = f"{visible(last['request'])}{what} was settled: {how(last['resolved'])}"
     return CoachmanError(
         f"cannot answer {visible(named)}: nothing waits for an answer",
         name="Conflict",
-        hint=f"the last request was settled: {answer_text(resolved)}" if resolved else None,
-        detail={"resolved": resolved} if resolved else None,
+        hint=hint,
+        detail={"request": last["request"], "resolved": last["resolved"]} if last else None,
         next=[["coachman", "permissions"]],
     )
+
+
+def _at_once(asked: "Mapping[str, Any]") -> bool:
+    return (asked["resolved"].get("by") or {}).get("resolver") in AT_ONCE
+
+
+def _asked_at(asked: "Mapping[str, Any]") -> int:
+    return asked.get("asked_at") or asked.get("requested_at") or 0

@@ -41,7 +41,7 @@ _WHO = {
     "agent": "withdrawn by the agent",
 }
 # Nobody is waited for where these answer.
-_AT_ONCE = ("policy", "rule")
+AT_ONCE = ("policy", "rule")
 # Those of which there are several, by what they are called.
 _NAMED = {"rule": "rule", "file": "the file", "hook": "the hook"}
 
@@ -194,7 +194,7 @@ class Progress:
         request = self._unanswered.pop(str(event.get("request")), None)
         if request is None:
             return f"  = {answer_text(event)}"
-        if (event.get("by") or {}).get("resolver") not in _AT_ONCE:
+        if (event.get("by") or {}).get("resolver") not in AT_ONCE:
             return f"  ? {asked_whole(request)}\n  = {answer_text(event)}"
         allowed = str(event.get("kind")).startswith("allow")
         verdict = "allowed" if allowed else "denied"

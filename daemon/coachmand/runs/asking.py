@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_OPEN = 8
 BUSY_RETRY_S = 5.0
+SHOWN_CHARACTERS = 200
 # Who settles a question that nobody answered.
 WHO = {"deadline": "its deadline", "turn": "the end of its turn"}
 
@@ -116,7 +117,9 @@ class Asking:
         who = by.get("user") or WHO.get(by.get("resolver", "")) or "somebody"
         settled = {name: reply[name] for name in ("outcome", "answer", "by")}
         text = f"cannot answer {request}: {who} settled it before you"
-        return RpcError("Conflict", text, detail=settled)
+        answer = reply["answer"]
+        hint = f"the answer: {answer[:SHOWN_CHARACTERS]}" if answer else reply["outcome"]
+        return RpcError("Conflict", text, hint=hint, detail=settled)
 
     async def settle(self) -> None:
         """Withdraw what the agent cannot wait for any more; give the rest its deadline."""
