@@ -4,12 +4,16 @@ from typing import NotRequired, TypedDict
 
 
 class NetworkDecided(TypedDict):
-    """The gate allowed a destination, or denied a host, for the first time in the run."""
+    """The gate allowed a destination, or denied a host, for the first time in the run.
+
+    What is allowed and could not be reached has the reason ``unreachable``, and ``why`` says more.
+    """
 
     host: str | None
     port: int | None
     allowed: bool
     reason: NotRequired[str]
+    why: NotRequired[str]
 
 
 class DeniedHost(TypedDict):

@@ -122,7 +122,12 @@ print("hunter2" in str(os.environ))
     encoded = base64.b64encode(LOGIN.encode()).decode()
     assert proxy.heard[0].startswith("CONNECT api.invalid:80 HTTP/1.1\r\n")
     assert all(f"Proxy-Authorization: Basic {encoded}\r\n" in head for head in proxy.heard)
-    assert [d["allowed"] for d in decided(attempt.directory)] == [True, True]
+    rows = [(d["host"], d["allowed"], d["reason"]) for d in decided(attempt.directory)]
+    assert rows == [
+        ("api.invalid", True, None),
+        ("refused.test", True, None),
+        ("refused.test", True, "unreachable"),
+    ]
 
 
 def rules(*, public: bool, **known: str) -> Rules:

@@ -1,6 +1,7 @@
 """A run's network, chosen and enforced: through the daemon, and without it."""
 
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,10 @@ def server() -> Iterator[HostServer]:
 
 @pytest.fixture
 def daemon(state_dir: Path) -> Iterator[DaemonProcess]:
-    process = DaemonProcess(state_dir, {"HTTPS_PROXY": "http://user:secret@proxy.invalid:1"})
+    process = DaemonProcess(
+        state_dir,
+        {"HTTPS_PROXY": "http://user:secret@proxy.invalid:1", "NO_PROXY": "nosuch.invalid"},
+    )
     process.start()
     yield process
     process.tidy()
@@ -86,6 +90,35 @@ def test_a_run_reaches_what_it_was_given_and_its_journal_tells(
     assert counted["denied"] == [denied]
     shown = daemon.cli("log", begun["run"], cwd=repo).stdout
     assert shown.count("network: other.test:80 denied, not_allowed") == 1
+
+
+def test_what_is_allowed_and_not_reached_is_told_once(daemon: DaemonProcess, repo: Path) -> None:
+    """A name that does not resolve, and a port where nobody listens: in the journal and the log."""
+    with socket.socket() as closed:
+        # Bound and never listening: nobody else takes the port meanwhile.
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        places = f"nosuch.invalid:443,127.0.0.1:{port}"
+        tries = f"{CURL} https://nosuch.invalid/; {CURL} http://127.0.0.1:{port}/"
+        begun = start(daemon, repo, places, f"{tries}; {tries}; echo through")
+        assert end(daemon, repo, begun["run"]) == "through\n"
+
+    assert network_events(daemon, begun["run"]) == [
+        ("nosuch.invalid", 443, "unreachable"),
+        ("127.0.0.1", port, None),
+        ("127.0.0.1", port, "unreachable"),
+    ]
+    events = daemon.events(begun["run"])
+    decided = [event for event in events if event["type"] == "network.decided"]
+    assert all(event["allowed"] for event in decided)
+    # What was not denied is not counted as denied.
+    assert "network.counted" not in {event["type"] for event in events}
+    for shown in (
+        daemon.cli("log", begun["run"], cwd=repo).stdout,
+        daemon.cli("tail", begun["run"], cwd=repo).stdout,
+    ):
+        assert shown.count("network: nosuch.invalid:443 not reached, cannot resolve") == 1
+        assert shown.count(f"network: 127.0.0.1:{port} not reached, cannot connect to") == 1
 
 
 def test_decisions_without_a_daemon_are_in_the_journal_once_one_is_back(

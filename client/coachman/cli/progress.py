@@ -341,11 +341,12 @@ def _check_ended(_progress: Progress, event: "Mapping[str, Any]") -> str:
 
 
 def _network(_progress: "Progress", event: "Mapping[str, Any]") -> str | None:
-    """What was denied; what was allowed goes without saying."""
-    if event.get("allowed"):
+    """What was denied, or not reached; what was allowed goes without saying."""
+    if not event.get("reason"):
         return None
     where = f"{visible(event['host'])}:{event.get('port')}" if event.get("host") else "a request"
-    return f"  [network: {where} denied, {visible(event.get('reason'))}]"
+    verdict = "not reached" if event.get("allowed") else "denied"
+    return f"  [network: {where} {verdict}, {visible(event.get('why') or event['reason'])}]"
 
 
 def _member(label: str, *names: str) -> "Callable[[Progress, Mapping[str, Any]], str | None]":

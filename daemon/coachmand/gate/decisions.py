@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MAX_DESTINATIONS = 500
 MAX_LOG_BYTES = 4 * 1024 * 1024
 COUNTS_EVERY_S = 1.0
+# The one reason of what is allowed: it could not be reached, and `why` says more.
+UNREACHABLE = "unreachable"
+MAX_WHY_CHARACTERS = 300
 Key = tuple[str, int | None, str]
 
 
@@ -35,15 +38,20 @@ class Decisions:
         self._lock = threading.Lock()
         # A gate that was here before has counted already.
         self._counts: dict[Key, int] = dict(_counted(os.pread(fd, MAX_LOG_BYTES, 0)))
+        self._whys: dict[Key, str] = {}
         self._unwritten: set[Key] = set()
 
-    def note(self, host: str | Address | None, port: int | None, reason: str = "") -> None:
+    def note(
+        self, host: str | Address | None, port: int | None, reason: str = "", why: str = ""
+    ) -> None:
         """One decision about a destination; without a host, about what names none."""
         key = ("" if host is None else spelled(host), port, reason)
         with self._lock:
             if key not in self._counts and len(self._counts) >= MAX_DESTINATIONS:
                 key = ("", None, reason)
             self._counts[key] = count = self._counts.get(key, 0) + 1
+            if why:
+                self._whys[key] = why[:MAX_WHY_CHARACTERS]
             if count == 1:
                 self._write([key])
             else:
@@ -78,8 +86,9 @@ class Decisions:
         record = {
             "host": host or None,
             "port": port,
-            "allowed": not reason,
+            "allowed": reason in ("", UNREACHABLE),
             "reason": reason or None,
+            "why": self._whys.get(key),
             "count": self._counts[key],
             "at_ms": time.time_ns() // 1_000_000,
         }

@@ -7,6 +7,7 @@ import threading
 
 from . import connecting, filters
 from .addresses import spelled
+from .decisions import UNREACHABLE
 from .heads import END, MAX_HEAD_BYTES, Malformed, parse_head
 from .relaying import relay
 from .rules import Denied, Rules, Unreachable
@@ -106,17 +107,24 @@ class Gate:
             text = f"{spelled(head.host)}:{head.port} is not allowed to this run"
             refuse(client, "403 Forbidden", str(denied), text)
         except Unreachable as error:
-            refuse(client, "502 Bad Gateway", "unreachable", str(error))
+            refuse(client, "502 Bad Gateway", UNREACHABLE, str(error))
         else:
             with server:
                 self._begin(client, server, head, rest)
 
     def _connect(self, host: str | Address, port: int) -> socket.socket:
         try:
-            addresses = self._rules.places(host, port)
+            return self._reach(host, port)
         except Denied as denied:
             self._decisions.note(host, port, str(denied))
             raise
+        except Unreachable as error:
+            self._decisions.note(host, port, UNREACHABLE, str(error))
+            raise
+
+    def _reach(self, host: str | Address, port: int) -> socket.socket:
+        addresses = self._rules.places(host, port)
+        # Before it is connected to, which can take long.
         self._decisions.note(host, port)
         if not addresses and self._upstream is not None:
             return self._upstream.connect(host, port)

@@ -29,18 +29,26 @@ class Decision:
     allowed: bool
     reason: str | None
     count: int
+    why: str | None = None
 
     @property
     def key(self) -> str:
-        """By what it is told once: an allowed place, or a host that was denied."""
-        if self.allowed:
-            return f"{self.host}:{self.port}"
-        return f"!{self.host or self.reason}"
+        """By what it is told once: a place, allowed or not reached, or a host that was denied."""
+        return key_of(self.members())
 
     def members(self) -> dict[str, Any]:
         """As the journal has it."""
         named = {"host": self.host, "port": self.port, "allowed": self.allowed}
-        return {**named, **({"reason": self.reason} if self.reason else {})}
+        said = {"reason": self.reason, "why": self.why}
+        return {**named, **{name: text for name, text in said.items() if text}}
+
+
+def key_of(event: Mapping[str, Any]) -> str:
+    """What a decision of the journal is known by."""
+    host, reason = event["host"], event.get("reason")
+    if event["allowed"]:
+        return f"{'?' if reason else ''}{host}:{event['port']}"
+    return f"!{host or reason}"
 
 
 def read(directory: Path) -> list[Decision]:
@@ -65,6 +73,7 @@ def _decisions(lines: Iterable[bytes]) -> Iterator[Decision]:
             bool(found.get("allowed")),
             found.get("reason"),
             int(found.get("count") or 0),
+            found.get("why"),
         )
 
 

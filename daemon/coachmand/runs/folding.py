@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..journal import vocabulary as v
-from . import again, markers
+from . import again, decisions, markers
 from .clock import Moment, Stopwatch
 from .deadlines import RUNS_IN, WORKING
 from .members import Permission, Question, Queued, Site
@@ -192,8 +192,7 @@ def _check_ended(view: "View", event: Event) -> None:
 
 
 def _network_decided(view: "View", event: Event) -> None:
-    host, allowed = event["host"], event["allowed"]
-    view.noted.append(f"{host}:{event['port']}" if allowed else f"!{host or event['reason']}")
+    view.noted.append(decisions.key_of(event))
 
 
 def _closing(view: "View", _event: Event) -> None:

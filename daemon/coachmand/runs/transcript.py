@@ -194,10 +194,11 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _in_words(event: dict[str, Any]) -> tuple[str, str] | None:
-    """The same of what the gate denied, of what the run asked in words, and of the answer."""
-    if event["type"] == v.NETWORK_DECIDED and not event["allowed"]:
+    """The same of the gate's decisions, of what the run asked in words, and of the answer."""
+    if event["type"] == v.NETWORK_DECIDED and event.get("reason"):
         where = f"{event['host']}:{event['port']}" if event["host"] else "a request"
-        return "state", f"network: {where} denied, {event['reason']}"
+        verdict = "not reached" if event["allowed"] else "denied"
+        return "state", f"network: {where} {verdict}, {event.get('why') or event['reason']}"
     if event["type"] == v.QUESTION_ASKED:
         return "question", str(event["question"])
     if event["type"] != v.QUESTION_ANSWERED:

@@ -773,7 +773,9 @@ export type EventNetworkCounted = {
   "denied": Array<DeniedHost>;
 };
 
-/** The gate allowed a destination, or denied a host, for the first time in the run. */
+/** The gate allowed a destination, or denied a host, for the first time in the run.
+ *
+ * What is allowed and could not be reached has the reason `unreachable`, and `why` says more. */
 export type EventNetworkDecided = {
   "attempt"?: number;
   "cut"?: Record<string, unknown>;
@@ -790,6 +792,7 @@ export type EventNetworkDecided = {
   "host": string | null;
   "port": number | null;
   "reason"?: string;
+  "why"?: string;
 };
 
 /** A rule or a handler left a question to the others, for `reason`. */
