@@ -148,6 +148,21 @@ def test_a_question_is_asked_and_answered_inline(state_dir: Path, watched: Watch
     assert watched.answers == [{"request": "p1", "run": RUN, "option": "once"}]
 
 
+def test_what_would_be_done_is_shown_with_the_question(state_dir: Path, watched: Watched) -> None:
+    """Who is asked on the terminal sees the change that they would allow."""
+    diff = {"type": "diff", "path": "README", "oldText": "hello\n", "newText": "hello you\n"}
+    terminal = Terminal(state_dir, "run", "--permissions", "ask", "go")
+    watched.send({**ASKED, "tool": {"name": "write", "content": [diff]}})
+    terminal.expect("+hello you")
+    terminal.expect("[p1]")
+    watched.resolve(2, user="ann")
+    terminal.expect("by ann")
+    watched.end()
+    terminal.leave()
+
+    assert "      -hello\r\n      +hello you\r\n" in terminal.seen
+
+
 def test_a_question_goes_away_with_the_name_of_who_answered(
     state_dir: Path, watched: Watched
 ) -> None:

@@ -421,6 +421,30 @@ def test_permissions_show_the_whole_question(state_dir: Path) -> None:
     )
 
 
+def test_permissions_show_what_would_be_done(state_dir: Path) -> None:
+    """A change is shown as lines, a tool's input where the question lacks it: the first 20."""
+    old = "\n".join(f"line {n}" for n in range(60))
+    diff = {"type": "diff", "path": "a.py", "oldText": old, "newText": old + "\nnew \x1b[8m\r"}
+    whole = {"type": "diff", "path": "b.py", "oldText": None, "newText": old}
+    asked = [
+        permission(tool={"name": "write", "content": [diff], "input": {"content": "all of it"}}),
+        permission(tool={"name": "write", "content": [whole]}),
+        permission(tool={"name": "Bash", "input": {"command": "npm i left-pad", "cwd": "/w"}}),
+    ]
+    with daemon_at(state_dir, permission__list={"permissions": asked}):
+        changed, written, run = coachman(state_dir, "permissions").stdout.split("k7q3x  p1")[1:]
+
+    assert changed.splitlines()[2:6] == [
+        "      a.py:",
+        "      @@ -60 +60,2 @@",
+        "       line 59",
+        "      +new \\x1b[8m\\r",
+    ]
+    assert "all of it" not in changed
+    assert "      +line 18\n      … 41 more lines: coachman permissions k7q3x --json\n" in written
+    assert [line.strip() for line in run.splitlines()[2:-2]] == ["cwd: /w"]
+
+
 SEVERAL = [
     {"id": "a", "kind": "allow_once", "name": "Red"},
     {"id": "b", "kind": "allow_once", "name": "Blue"},

@@ -11,6 +11,7 @@ from .progress import (
     question_whole,
     reply_text,
 )
+from .proposed import proposed
 from .render import left
 from .visible import visible
 
@@ -67,6 +68,8 @@ def _print(console: "Console", request: "Permission") -> None:
     if request.get("question"):
         console.line("  " + console.paint(asked_whole(request), "yellow"))
     if not resolved:
+        for line in proposed(request, handle):
+            console.line(line)
         console.line("  " + "   ".join(choice_names(request)))
         console.line(f"  coachman answer {handle} {words_for(request)}")
 

@@ -3,6 +3,7 @@
 import sys
 
 from .durations import clock
+from .proposed import proposed
 from .render import left, question, tool_name
 from .visible import cut, visible
 
@@ -176,7 +177,8 @@ class Progress:
         remaining = left(event.get("deadline"))
         choices = ", ".join(choice_names(event))
         waits = f" ({remaining})" if remaining else ""
-        return f"{text}\n    {choices}{waits}: coachman answer {handle} …"
+        would = "".join(f"\n{line}" for line in proposed(event, handle))
+        return f"{text}{would}\n    {choices}{waits}: coachman answer {handle} …"
 
     def questioned(self, event: "Mapping[str, Any]") -> str:
         """What the run asks in words, and how it is answered."""
