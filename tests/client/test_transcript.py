@@ -79,6 +79,26 @@ def test_only_what_is_not_done_is_marked(status: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("$ make\nno rule \x1b[1mto\n\n", "no rule \\x1b[1mto"),
+        ({"output": "", "exit_code": 2}, "exit status 2"),
+        ([{"type": "text", "text": "gone"}], "gone"),
+        ("x" * 500, "x" * 159 + "…"),
+    ],
+)
+def test_a_failed_tool_says_why(output: object, why: str) -> None:
+    """The last line of its output is told in both, visible and shortened; of others it is not."""
+    failed = {**DONE, "status": "failed"}
+    said = {**DONE, "status": "in_progress", "output": output}
+
+    assert logged(CALL, said, failed) == [f"  > write: hello.txt [failed: {why}]"]
+    assert tailed(CALL, {**failed, "output": output})[-1] == f"  failed: hello.txt: {why}"
+    assert tailed(CALL, said, failed)[-1] == f"  failed: hello.txt: {why}"
+    assert logged(CALL, {**DONE, "output": output}) == ["  > write: hello.txt"]
+
+
+@pytest.mark.parametrize(
     ("kind", "by", "outcome"),
     [
         ("allow_once", ME, "selected"),

@@ -2,6 +2,7 @@
 
 import sys
 
+from ..tool_failures import reason
 from .durations import clock
 from .proposed import proposed
 from .render import left, question, tool_name
@@ -41,6 +42,7 @@ _WHO = {
     "interrupt": "because the turn was interrupted",
     "agent": "withdrawn by the agent",
 }
+_OVER = ("completed", "cancelled")
 # Nobody is waited for where these answer.
 AT_ONCE = ("policy", "rule")
 # Those of which there are several, by what they are called.
@@ -71,6 +73,7 @@ class Progress:
         self._open: tuple[str, object] | None = None
         self._at_line_start = True
         self._tools: dict[str, str] = {}
+        self._last_words: dict[str, str] = {}
         self._unanswered: dict[str, Mapping[str, Any]] = {}
         self._said: list[str] = []
         self._message: object = None
@@ -154,8 +157,14 @@ class Progress:
         identity = str(event.get("tool_call_id"))
         title = cut(event.get("title") or event.get("name") or "", TITLE_COLUMNS)
         before = self._tools.get(identity)
+        if event.get("output") is not None:
+            self._last_words[identity] = reason(event["output"])
         if event.get("status") == "failed":
-            return self._paint(f"  failed: {title or before or 'a tool'}", "red")
+            why = visible(self._last_words.pop(identity, ""))
+            told = f"  failed: {title or before or 'a tool'}"
+            return self._paint(f"{told}: {why}" if why else told, "red")
+        if event.get("status") in _OVER:
+            self._last_words.pop(identity, None)
         if before is not None or not title:
             return None
         self._tools[identity] = title

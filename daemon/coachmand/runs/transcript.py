@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from coachman.tool_failures import reason
+
 from ..journal import vocabulary as v
 from ..journal.lines import decode
 from ..journal.log import read_file
@@ -97,6 +99,8 @@ class Transcript:
         known["name"] = event.get("name") or known.get("name", "")
         known["title"] = _shorter(known.get("title"), event.get("title")) or known["name"]
         known["status"] = event.get("status") or known.get("status")
+        if event.get("output") is not None:
+            known["why"] = reason(event["output"])
         _tell(known)
 
     def _leave_tools(self) -> None:
@@ -147,7 +151,10 @@ def _shorter(known: str | None, told: str | None) -> str | None:
 
 
 def _tell(tool: Entry) -> None:
-    tool["text"] = _named(tool["name"], tool["title"] or "a tool") + _ended_how(tool["status"])
+    how = _ended_how(tool["status"])
+    if tool["status"] == "failed" and tool.get("why"):
+        how = f" [failed: {tool['why']}]"
+    tool["text"] = _named(tool["name"], tool["title"] or "a tool") + how
 
 
 def _named(name: str, text: str) -> str:
