@@ -141,7 +141,7 @@ EXIT_OF_ERROR = {
     "Denied": EXIT_DENIED,
     "Timeout": EXIT_STILL_RUNNING,
     "Busy": EXIT_BUSY,
-    "AgentFailed": EXIT_FAILED,
+    "AgentFailed": EXIT_CONFIG,
     "BoundaryUnavailable": EXIT_BOUNDARY,
     "Degraded": EXIT_STORAGE,
     "Cancelled": EXIT_CANCELLED,

@@ -101,7 +101,7 @@ EOF
     Denied) exit 77 ;;
     Timeout) exit 11 ;;
     Busy) exit 75 ;;
-    AgentFailed) exit 1 ;;
+    AgentFailed) exit 78 ;;
     BoundaryUnavailable) exit 71 ;;
     Degraded) exit 74 ;;
     Cancelled) exit 130 ;;

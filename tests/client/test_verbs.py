@@ -127,6 +127,7 @@ def test_failures_are_one_document_too(
         ("Busy", 75),
         ("Conflict", 76),
         ("Denied", 77),
+        ("AgentFailed", 78),
     ],
 )
 def test_exit_codes_tell_errors_of_the_daemon(state_dir: Path, name: str, code: int) -> None:
