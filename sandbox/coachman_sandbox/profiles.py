@@ -54,25 +54,29 @@ class Build(Protocol):
 class Profile:
     """A profile by name; ``facts`` has one sentence for each of ``FACTS``.
 
-    ``delegates``: its runs may have a socket of their own. ``writes``: its agent changes the
-    task's worktree, so that one such run works there at a time. ``repository``: it has one, and
-    with it a worktree. ``inherits``: what the user wrote for an agent (configuration, rules,
-    skills) crosses; ``named``: its agent is told which run and task it is. ``native``: its agent
-    is where the user is, with the user's own home and paths.
-    skills) crosses; ``named``: its agent is told which run and task it is. ``network`` is what
-    its runs may reach where nobody says otherwise.
+    ``no_delegate``: why its runs have no socket of their own, where they have none. ``writes``:
+    its agent changes the task's worktree, so that one such run works there at a time.
+    ``repository``: it has one, and with it a worktree. ``inherits``: what the user wrote for an
+    agent (configuration, rules, skills) crosses; ``named``: its agent is told which run and task
+    it is. ``native``: its agent is where the user is, with the user's own home and paths.
+    ``network`` is what its runs may reach where nobody says otherwise.
     """
 
     name: str
     facts: Mapping[str, str]
     build: Build
-    delegates: bool = True
+    no_delegate: str | None = None
     writes: bool = True
     repository: bool = True
     inherits: bool = True
     named: bool = True
     native: bool = False
     network: str = AGENT
+
+    @property
+    def delegates(self) -> bool:
+        """Whether its runs may start others, over a socket of their own."""
+        return self.no_delegate is None
 
 
 def edit(place: Place, agent: AgentAccess, host: Host) -> Policy:
@@ -298,7 +302,7 @@ SEALED = Profile(
         "is for; neither run nor task nor time zone nor names of your network",
     },
     build=sealed,
-    delegates=False,
+    no_delegate="its agent is not to know which run and which task it is, and a socket tells both",
     writes=False,
     repository=False,
     inherits=False,
@@ -319,12 +323,17 @@ HOST = Profile(
         "and evidence; no filter, no caps",
     },
     build=host,
-    delegates=False,
+    no_delegate="its agent is not confined: it could hand on all that you have",
     native=True,
     network="host",
 )
 
 PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW, SEALED, HOST)}
+
+
+def delegating() -> str:
+    """The profiles that go with a delegate, in words."""
+    return ", ".join(each.name for each in PROFILES.values() if each.delegates)
 
 
 def explain(name: str) -> dict[str, str]:

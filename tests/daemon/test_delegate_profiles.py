@@ -14,10 +14,11 @@ from coachmand.runs.request import StartRequest
 
 def test_a_profile_that_is_not_confined_gets_no_delegate(monkeypatch: pytest.MonkeyPatch) -> None:
     """What could reach the host would hand out what nobody can take back."""
-    monkeypatch.setitem(PROFILES, "bare", evolve(EDIT, name="bare", delegates=False))  # type: ignore[arg-type]
+    monkeypatch.setitem(PROFILES, "bare", evolve(EDIT, name="bare", no_delegate="it is bare"))  # type: ignore[arg-type]
     services: Any = None
     request = StartRequest(dir="/", profile="bare", prompt="x")
 
     assert planning._profile(request, services) == "bare"
-    with pytest.raises(RpcError, match="gets no delegate"):
+    with pytest.raises(RpcError, match="gets no delegate: it is bare") as refused:
         planning._profile(evolve(request, delegate=Delegate(1, 1)), services)
+    assert "edit, review" in str(refused.value.data)

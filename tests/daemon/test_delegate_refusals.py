@@ -20,6 +20,9 @@ FACTS: list[tuple[dict[str, Any], str]] = [
     ({"env": {"SSL_CERT_FILE": "/etc/shadow"}}, "env"),
     ({"session": "somebody's"}, "session"),
     ({"permissions": "allow"}, "permissions"),
+    ({"network": ["full"]}, "network: full"),
+    ({"profile": "host"}, "profile: host"),
+    ({"profile": "sealed"}, "profile: no run that another one starts is sealed"),
     ({"agent": "claude"}, "agent"),
     ({"agent": "command"}, "agent"),
     ({"timeouts": {"wall_s": 7200}}, "timeouts.wall_s"),
@@ -83,6 +86,10 @@ def test_whatever_exceeds_the_parent_is_refused_by_name(daemon: DaemonProcess, r
     unnamed = [(str(error), fact) for error, fact in told if fact not in error.message]
     assert (wrong, unnamed) == ([], [])
     assert [row["run"] for row in rows] == [run]
+    hints = {fact: str(error.hint) for error, fact in told}
+    assert hints["network: full"] == "leave --network out to have what it has"
+    assert hints["profile: host"] == "leave --profile out to have what it has"
+    assert not [error for error, _ in told if "--delegate" in f"{error.message} {error.hint}"]
 
 
 def test_methods_and_places_of_others_are_refused_by_name(

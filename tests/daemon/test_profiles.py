@@ -213,7 +213,8 @@ def test_what_needs_a_repository_is_refused_for_a_sealed_run(
 
     assert "no repository" in base.message
     assert "--profile sealed" in str(nowhere.hint)
-    assert "gets no delegate" in delegate.message
+    assert "gets no delegate: its agent is not to know which run" in delegate.message
+    assert "edit, review" in str(delegate.hint)
 
 
 def test_a_neutral_place_of_somebody_elses_is_refused(daemon: DaemonProcess) -> None:
@@ -308,7 +309,7 @@ def test_what_a_run_on_the_host_cannot_have_is_refused(daemon: DaemonProcess, re
             live.refused(client.run.start, "x", **start, trust_tree=True).message,
         ]
 
-    assert "gets no delegate" in found[0]
+    assert "gets no delegate: its agent is not confined" in found[0]
     assert "has the host's network" in found[1]
     assert "only a run on the host trusts a tree" in found[2]
 

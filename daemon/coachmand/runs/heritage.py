@@ -11,7 +11,7 @@ import trio
 from attrs import asdict, evolve, fields
 
 from coachman_sandbox.authority import exceeding
-from coachman_sandbox.profiles import PROFILES
+from coachman_sandbox.profiles import PROFILES, delegating
 
 from ..permissions.dead import living
 from ..permissions.handlers import NONE as NO_HANDLER
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # By how much they let an agent do.
 PERMISSIONS = ("deny", "ask", "allow")
+# Facts that are said with an option of their own name.
+OPTIONS = frozenset({"agent", "base", "network", "permissions", "priority", "profile", "task"})
 
 
 class Heritage:
@@ -67,7 +69,7 @@ class Heritage:
             dir=fixed.dir if there else fixed.repository.toplevel,
             env=self.parent.lent,
             agent=self._agent(request.agent),
-            profile=request.profile or fixed.profile,
+            profile=self._profile(request.profile),
             network=request.network or tuple(fixed.network.split(",")),
             permissions=self._permissions(request.permissions),
             rules=living(tuple(dict.fromkeys(rule.requested for rule in fixed.rules))),
@@ -107,6 +109,22 @@ class Heritage:
         spec = adapter.spec
         borrows = spec.environment or spec.user_files or spec.executables or spec.takes_argv
         return not borrows
+
+    def _profile(self, wanted: str | None) -> str:
+        """Every child has a socket, to ask its parent over if for nothing else."""
+        name = wanted or self.parent.fixed.profile
+        profile = PROFILES.get(name)
+        if profile is None or profile.delegates:
+            return name
+        if profile.native:
+            raise beyond("profile", name, self.parent.fixed.profile)
+        raise RpcError(
+            "Denied",
+            f"cannot start: profile: no run that another one starts is {name}: "
+            f"{profile.no_delegate}",
+            hint=f"give it another profile: {delegating()}",
+            detail={"fact": "profile"},
+        )
 
     def _permissions(self, wanted: Any) -> Any:
         has = self.parent.fixed.permissions
@@ -241,6 +259,8 @@ class Heritage:
             has = await policy_as(as_child, self._services, self.parent.environment)
         except (OSError, ValueError, RuntimeError) as error:
             raise RpcError("AgentFailed", f"cannot start: {error}") from error
+        if (more := own.network.beyond(has.network)) is not None:
+            raise beyond("network", more, self.parent.fixed.network)
         if more := exceeding(own, has):
             raise beyond("profile", child.profile, f"a boundary without {more}")
         self._check_lent(self._services.adapters[child.adapter].spec.credentials)
@@ -273,7 +293,7 @@ def beyond(fact: str, wanted: object, has: object) -> RpcError:
     return RpcError(
         "Denied",
         f"cannot start: {fact}: {wanted} is more than the run that asks can give ({has})",
-        hint="leave it out to have what it has",
+        hint=f"leave {f'--{fact}' if fact in OPTIONS else 'it'} out to have what it has",
         detail={"fact": fact},
     )
 

@@ -9,7 +9,7 @@ from attrs import asdict, evolve, field, frozen
 
 from coachman_adapters.conversation import Adapter, AgentSpec
 from coachman_sandbox.policy import Policy
-from coachman_sandbox.profiles import PROFILES
+from coachman_sandbox.profiles import PROFILES, delegating
 
 from ..evidence import ids
 from ..redaction import Redactor
@@ -215,10 +215,10 @@ def _profile(request: StartRequest, services: Services) -> str:
     if profile not in PROFILES:
         known = ", ".join(PROFILES)
         raise usage(f"this version has no profile {profile!r}", f"it has {known}")
-    if request.delegate is not None and not PROFILES[profile].delegates:
+    if request.delegate is not None and (why := PROFILES[profile].no_delegate) is not None:
         raise usage(
-            f"a run of profile {profile} gets no delegate: it could reach what it may not hand on",
-            "leave --delegate out, or use an isolated profile",
+            f"a run of profile {profile} gets no delegate: {why}",
+            f"leave --delegate out, or give it a profile that goes with one: {delegating()}",
         )
     return profile
 
