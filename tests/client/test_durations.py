@@ -54,8 +54,9 @@ def test_tables_have_the_largest_unit_only() -> None:
 def test_since_is_a_duration_ago_or_a_time() -> None:
     """A duration counts back from now; an ISO time is itself."""
     assert abs(since_ms("30m") - (time.time() - 1800) * 1000) < 60_000
+    assert abs(since_ms("1h30m ago") - (time.time() - 5400) * 1000) < 60_000
     assert since_ms("2026-11-29T22:04+00:00") == 1_795_989_840_000
-    for neither in ("2026-99-99", "yesterday", ""):
+    for neither in ("2026-99-99", "yesterday", "", "ago", "2026-11-29T22:04 ago"):
         with pytest.raises(UsageError, match="neither a duration nor a time"):
             since_ms(neither)
 

@@ -64,9 +64,9 @@ def coarse(duration_s: float) -> str:
 
 
 def since_ms(text: str) -> int:
-    """A time as milliseconds since the epoch: ``30m`` ago, or ISO 8601 (local unless it says)."""
+    """A time as milliseconds since the epoch: ``30m`` or ``30m ago``, or ISO 8601 (else local)."""
     try:
-        return int((time.time() - seconds(text)) * 1000)
+        return int((time.time() - seconds(text.removesuffix("ago").rstrip())) * 1000)
     except UsageError:
         pass
     from datetime import datetime
