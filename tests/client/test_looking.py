@@ -116,7 +116,8 @@ def test_show_tells_what_was_asked_and_what_came_of_it(state_dir: Path) -> None:
     assert "title" not in told
     assert "created      2026-11-29 22:06:40\n" in told
     assert "changes      2 files +120 -14\n" in told
-    assert "             M a.py\n             artifact report.txt (2.0 KiB)\n" in told
+    lies = "/state/runs/261129-220417-k7q3x/artifacts/report.txt"
+    assert f"             M a.py\n             artifact {lies} (2.0 KiB)\n" in told
     assert "denied       1 request\n" in told
 
 

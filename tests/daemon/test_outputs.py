@@ -101,14 +101,22 @@ def test_a_path_that_leads_elsewhere_is_refused(
 
 
 def test_the_command_line_asks_for_artifacts(daemon: DaemonProcess, repo: Path) -> None:
-    """By its path inside, or below it."""
-    words = ["--artifact", "/output/x", "--artifact", "y", "-a", "command", "-q", "-t", "asked"]
-    ran = daemon.cli("run", *words, "--", "/bin/sh", "-c", "echo x > /output/x", cwd=repo)
+    """By its path inside, or below it; each that it left is told by where it lies, to be pasted."""
+    words = ["--artifact", "/output/d/", "--artifact", "y", "-a", "command", "-t", "asked"]
+    made = "mkdir /output/d; echo x > '/output/d/a b'"
+    ran = daemon.cli("run", *words, "--", "/bin/sh", "-c", made, cwd=repo)
     shown = daemon.cli("result", "asked", cwd=repo).stdout
+    refused = daemon.cli("run", "-a", "demo", "--artifact", "../d", "say hi", cwd=repo)
+    with daemon.client() as client:
+        evidence = client.run.result("asked", dir=str(repo))["evidence_dir"]
+    lies = f"artifact '{evidence}/artifacts/d/a b' (2 B, may not be whole)"
 
     assert ran.returncode == 1
     assert "it left no y in /output" in ran.stderr + shown
-    assert "may not be whole" in shown
+    assert lies in ran.stderr
+    assert lies in shown
+    assert refused.returncode == 64
+    assert "cannot run --artifact '../d': it is no plain path below /output" in refused.stderr
 
 
 def test_what_is_archived_belongs_to_nobody_else(tmp_path: Path) -> None:

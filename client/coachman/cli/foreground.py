@@ -15,7 +15,7 @@ from ..errors import CoachmanError
 from ..wire import EXIT_CANCELLED, EXIT_STILL_RUNNING, exit_of_result
 from .inline_questions import Questions
 from .progress import Progress
-from .render import ending
+from .render import artifacts, ending
 from .turn import Turn, report_turn
 from .visible import visible
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _RESULT_TIMEOUT_S = 30.0
 # An agent that was asked and is silent for so long may be waiting for a model.
 SILENCE_S = 5.0
+# So many are named at the end of a run; `result` names all.
+ARTIFACTS = 10
 # What tells of the talk with the agent, and not what it says.
 _NO_WORD = frozenset({"agent.input", "agent.session", "agent.status", "agent.commands"})
 _WORDS = ("agent.", "tool.", "permission.", "turn.ended", "run.")
@@ -218,6 +220,12 @@ class Foreground:
             if not self._console.quiet:
                 for line in ending(result):
                     self._console.note(line)
+                made = artifacts(result)
+                for line in made[:ARTIFACTS]:
+                    self._console.note(f"  {line}")
+                if len(made) > ARTIFACTS:
+                    more = f"{len(made) - ARTIFACTS} more artifacts"
+                    self._console.note(f"  … {more}: coachman result {self._handle}")
         return exit_of_result(str(result.get("outcome")), result.get("stop_reason"))
 
     def _print_message(self, result: "RunResult") -> None:

@@ -2,6 +2,7 @@
 
 import time
 
+from .console import quoted
 from .durations import coarse, spoken
 from .visible import cut, visible
 
@@ -173,10 +174,21 @@ def left_behind(result: "Mapping[str, Any]") -> list[str]:
     lines = [
         f"{_mark(change)} {visible(_path(change))}" for change in result.get("changed_files") or ()
     ]
+    return lines + artifacts(result)
+
+
+def artifacts(result: "Mapping[str, Any]") -> list[str]:
+    """The artifacts that a run made, a line each, by the paths at which they lie.
+
+    A run is told no path of the host: it has their names alone.
+    """
+    lines = []
     for artifact in result.get("artifacts") or ():
         whole = ", may not be whole" if artifact.get("partial") else ""
-        about = f"{size(artifact.get('size'))}{whole}"
-        lines.append(f"artifact {visible(artifact.get('path'))} ({about})")
+        path = str(artifact.get("path"))
+        if evidence := result.get("evidence_dir"):
+            path = quoted(f"{evidence}/artifacts/{path}")
+        lines.append(f"artifact {visible(path)} ({size(artifact.get('size'))}{whole})")
     return lines
 
 

@@ -174,8 +174,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "check": arguments.text("check"),
         "delegate": granted(arguments.text("delegate")),
         **given_inputs(arguments.texts("input"), as_bytes=console.is_run),
-        "artifacts": [path.removeprefix("/output/") for path in arguments.texts("artifact")]
-        or None,
+        "artifacts": [_below_output(path) for path in arguments.texts("artifact")] or None,
         "sentinel_file": _resolved(arguments, "sentinel-file"),
         "on_event": _resolved(arguments, "on-event"),
         "timeouts": timeouts(arguments, "run"),
@@ -185,6 +184,17 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "no_wait": arguments.has("no-wait") or None,
         "dry_run": arguments.has("dry-run") or None,
     }
+
+
+def _below_output(path: str) -> str:
+    """What a run has to leave, by its path below /output. Raises UsageError."""
+    below = path.removeprefix("/output/").rstrip("/")
+    if not below.isprintable() or {"", ".", ".."} & set(below.split("/")):
+        raise UsageError(
+            f"cannot run --artifact {path!r}: it is no plain path below /output",
+            hint="name a file or a directory in it: --artifact figures, or /output/figures",
+        )
+    return below
 
 
 def _resolved(arguments: "Arguments", option: str) -> str | None:
