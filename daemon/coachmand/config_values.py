@@ -2,12 +2,14 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
 from typing import Any
 
-from coachman_sandbox.network import NetworkError, check_words, parse
+from coachman_sandbox.network import WORDS, NetworkError, check_words, parse
 from coachman_sandbox.profiles import PROFILES
 
+from .gate.addresses import is_forbidden
 from .permissions import commands, globs, handlers
 
 _UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -121,12 +123,30 @@ def network(value: Any, _home: str) -> tuple[str, ...]:
     try:
         if not isinstance(words, list) or not words:
             raise TypeError
-        return check_words(words)
+        return network_of(words)
     except NetworkError as error:
         raise UnfitError(f"a network, and {error}") from None
     except (AttributeError, TypeError):
         words_ = "agent, registries, full, none, host, or an array of destinations"
         raise UnfitError(words_) from None
+
+
+def network_of(words: Iterable[str]) -> tuple[str, ...]:
+    """The words and entries of a network, checked. Raises NetworkError.
+
+    Of what no policy reaches nobody is to believe that theirs does.
+    """
+    checked = check_words(words)
+    for entry in checked:
+        if entry in WORDS:
+            continue
+        found = parse(entry)
+        address = found.host.strip("[]") if found.is_address else found.address
+        if address and is_forbidden(ip_address(address)):
+            raise NetworkError(
+                f"{entry} is a link-local or metadata address, which only the network host reaches"
+            )
+    return checked
 
 
 def destinations(value: Any, _home: str) -> tuple[str, ...]:

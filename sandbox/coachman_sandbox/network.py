@@ -6,8 +6,10 @@ gate with what it lets through. docs/network.md has the words for people.
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from ipaddress import IPv6Address, ip_address
 from typing import Literal
+from urllib.parse import urlsplit
 
 from attrs import evolve, frozen
 
@@ -17,7 +19,14 @@ AGENT, REGISTRIES, FULL, NONE, HOST = "agent", "registries", "full", "none", "ho
 # These say all by themselves.
 ALONE = (FULL, NONE, HOST)
 WORDS = (AGENT, REGISTRIES, *ALONE)
+# What a user is told of them.
+WORDS_IN_WORDS = (
+    "its words are agent and registries, which go with destinations, and full, none, host, alone"
+)
+# How much of a word it takes to be near to it.
+NEAR = 0.7
 TLS_PORT = 443
+PORTS = {"http": 80, "https": TLS_PORT, "ws": 80, "wss": TLS_PORT}
 # Of how many listeners a keeper makes, the proxy's and those of a loopback in two families.
 MAX_LOOPBACK = 24
 
@@ -112,13 +121,30 @@ def check_words(words: Iterable[str]) -> tuple[str, ...]:
     given = tuple(dict.fromkeys(word.strip().lower() for word in words))
     for word in given:
         if word in ALONE and len(given) > 1:
-            raise NetworkError(f"{word} says all by itself, without {', '.join(given)}")
-    entries = [word if word in WORDS else str(parse(word)) for word in given]
+            others = ", ".join(each for each in given if each != word)
+            raise NetworkError(f"{word} says all by itself, without {others}")
+    entries = [word if word in WORDS else str(_wanted(word)) for word in given]
     return tuple(sorted(dict.fromkeys(entries), key=lambda word: (word not in WORDS, word)))
+
+
+def _wanted(text: str) -> Destination:
+    """One entry as somebody asks for it: a lone name without a port may be a word misspelt."""
+    found = parse(text)
+    if "." in found.host or ":" in text or "=" in text:
+        return found
+    near = get_close_matches(text, WORDS, 1, NEAR)
+    if near:
+        raise NetworkError(f"there is no word {text}: {near[0]} is one")
+    raise NetworkError(
+        f"{text} is none of the words {', '.join(WORDS)}: a host of that name is written with its "
+        f"port, as {found}"
+    )
 
 
 def parse(text: str) -> Destination:
     """One entry. Without a port it is 443. Raises NetworkError."""
+    if "://" in text:
+        raise NetworkError(f"{text!r} is a URL{_in_place_of(text)}")
     place, equals, address = text.partition("=")
     host, port = _split(place)
     if host.startswith("*."):
@@ -130,6 +156,15 @@ def parse(text: str) -> Destination:
     if not is_address(address) or is_address(host) or host.startswith("*."):
         raise NetworkError(f"{text!r} gives no name an address: {_FORM}")
     return Destination(host, port, str(ip_address(address.strip("[]"))))
+
+
+def _in_place_of(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS.get(parts.scheme) or "PORT"
+    except ValueError:
+        return f": {_FORM}"
+    return f": write {_bracketed(parts.hostname)}:{port}" if parts.hostname else f": {_FORM}"
 
 
 def _split(place: str) -> tuple[str, int]:

@@ -161,7 +161,13 @@ def test_no_service_of_the_machine_answers(
 @pytest.mark.parametrize(
     ("network", "complaint"),
     [
-        ("host,agent", "says all by itself"),
+        ("host,agent", "host says all by itself, without agent"),
+        ("none,full", "none says all by itself, without full"),
+        ("agnet", "there is no word agnet: agent is one"),
+        ("nonsense", "as nonsense:443"),
+        ("169.254.169.254:80", "link-local or metadata"),
+        ("model.test:80=169.254.170.2", "link-local or metadata"),
+        ("http://Example.com/v1", "is a URL: write example.com:80"),
         ("127.1:80", "is no host"),
         ("example.org:0", "no port"),
         ("*.10.0.0.1", "is no host"),
@@ -171,9 +177,17 @@ def test_no_service_of_the_machine_answers(
 def test_a_network_that_means_nothing_is_refused(
     daemon: DaemonProcess, repo: Path, network: str, complaint: str
 ) -> None:
-    """Before anything is made, with what is wrong and where the words are."""
+    """Before anything is made, with what is wrong and the words that there are."""
     ran = daemon.cli("run", "-a", "command", "--network", network, "--", "true", cwd=repo)
 
     assert ran.returncode == 64
     assert complaint in ran.stderr
-    assert "docs/network.md" in ran.stderr
+    assert "agent and registries" in ran.stderr
+
+
+def test_an_empty_network_is_not_the_default(daemon: DaemonProcess, repo: Path) -> None:
+    """Who passes an empty variable is told."""
+    ran = daemon.cli("run", "-a", "command", "--network", "", "--", "true", cwd=repo)
+
+    assert ran.returncode == 64
+    assert "--network names nothing" in ran.stderr

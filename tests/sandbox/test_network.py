@@ -54,6 +54,23 @@ def test_what_is_no_entry_is_refused(text: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        *(("agnet", "agent is one"), ("Registry", "registries is one"), ("hots", "host is one")),
+        *(("nonsense", "as nonsense:443"), ("localhost", "as localhost:443")),
+        *(("https://a.b/c", "write a.b:443"), ("http://u@[::1]:8/x", r"write \[::1\]:8")),
+        *(("ftp://a.b", "write a.b:PORT"), ("://", "name a destination")),
+        ("http://a:x", "name a destination"),
+    ],
+)
+def test_what_was_meant_is_named(text: str, complaint: str) -> None:
+    """A word that is misspelt is no host, and of a URL its place is told."""
+    with pytest.raises(NetworkError, match=complaint):
+        check_words([text])
+    assert check_words(["agnet:443", "models=10.0.0.7"]) == ("agnet:443", "models:443=10.0.0.7")
+
+
 def test_words_are_put_in_one_order() -> None:
     """The same network has the same words, however it was asked for."""
     assert check_words(["b.org", "agent", "a.org:443", "B.org:443"]) == (

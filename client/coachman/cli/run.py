@@ -301,7 +301,12 @@ def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
 
 def destinations(texts: list[str]) -> list[str] | None:
     """The words of a network: each option may have several, with commas between them."""
-    return [word for text in texts for word in text.split(",") if word.strip()] or None
+    words = [word for text in texts for word in text.split(",") if word.strip()]
+    if texts and not words:
+        raise UsageError(
+            "cannot run: --network names nothing", hint="leave it out, or say --network none"
+        )
+    return words or None
 
 
 def network(mode: str) -> str:

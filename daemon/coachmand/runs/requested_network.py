@@ -12,6 +12,7 @@ from coachman_sandbox import network
 from coachman_sandbox.network import NetworkError
 from coachman_sandbox.profiles import PROFILES
 
+from ..config_values import network_of
 from ..evidence.seeds import read_file
 from .adopted import source_of
 from .gating import upstream_of
@@ -35,12 +36,15 @@ async def networked(
     words = _words(request, record, services)
     own = await trio.to_thread.run_sync(_own, record, adapter, services, environment)
     try:
-        checked = network.check_words(words)
+        checked = network_of(words)
         compiled = network.resolve(checked, own)
+    except NetworkError as error:
+        raise usage(f"its network: {error}", network.WORDS_IN_WORDS) from None
+    try:
         if compiled.kind == "gate":
             upstream_of(environment)
     except NetworkError as error:
-        raise usage(f"its network: {error}", "docs/network.md has the words") from None
+        raise usage(f"its network: {error}", "unset it, or give --network none or host") from None
     if compiled.kind == "gate" and not adapter.spec.honours_proxies:
         raise usage(
             f"agent {record.agent} goes around every proxy, so that it would reach nothing",
