@@ -198,6 +198,7 @@ def test_a_cursor_file_of_another_stream_is_refused(state_dir: Path, journal: Pa
         (["tail", "@", "--cursor", "text"], "it holds no cursor"),
         (["tail", "@", "--cursor", "deep"], "it holds no cursor"),
         (["tail", "@", "--cursor", ""], "name a file"),
+        (["tail", "@", "--cursor", "none/at"], "its directory is missing or cannot be written"),
         (["tail", "./fifo.req"], "cannot tail ./fifo.req: it is no regular file"),
         (["answer", "--file", "fifo", "allow"], "cannot read fifo.req: it is no regular file"),
         (["answer", "--file", "d", "allow"], "cannot read d.req: it is no regular file"),

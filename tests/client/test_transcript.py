@@ -203,6 +203,16 @@ def test_a_check_is_told() -> None:
     assert tailed(began, ended) == logged(began, ended)[:2]
 
 
+@pytest.mark.parametrize("then", ["again", "waits", "given_up"])
+def test_a_feed_that_fails_is_told_in_the_same_words(then: str) -> None:
+    """Which program, why, and what follows stand in both."""
+    failed = {"type": "feed.failed", "program": "/p/tell", "reason": "it died", "then": then}
+    ends = {"again": ", is run again", "waits": "", "given_up": ", gets no more"}
+
+    assert logged(failed) == [f"  [/p/tell, fed these events: it died{ends[then]}]"]
+    assert tailed(failed) == logged(failed)
+
+
 def test_notices_are_notes() -> None:
     """A notice of the agent is told as one."""
     assert logged({"type": "agent.notice", "text": "careful"}) == ["  note: careful"]

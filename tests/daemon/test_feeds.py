@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -218,15 +219,16 @@ def test_who_is_fed_hears_of_the_ends_before_a_daemon_that_ends_runs_is_gone(
 def test_only_a_program_of_the_users_own_is_fed(daemon: DaemonProcess, repo: Path) -> None:
     """It is pinned as a permission handler is, and refused before anything happens."""
     cases = {
-        "which agents reach": program(repo / "reader", "cat"),
-        "written by others": program(daemon.root / "shared", "cat", 0o722),
-        "is no executable file": program(daemon.root / "plain", "cat", 0o600),
-        "cannot be opened": daemon.root / "missing",
+        "which agents reach": (program(repo / "reader", "cat"), "it has to be yours"),
+        "written by others": (program(daemon.root / "shared", "cat", 0o722), "it has to be yours"),
+        "is no executable file": (program(daemon.root / "plain", "cat", 0o600), "chmod [+]x /"),
+        "cannot be opened": (daemon.root / "missing", "check the path"),
     }
-    for why, path in cases.items():
+    for why, (path, hint) in cases.items():
         with pytest.raises(coachman.CoachmanError, match=why) as refused:
             start(daemon, repo, "say hi", on_event=str(path))
         assert refused.value.name == "Denied"
+        assert re.match(hint, refused.value.hint or "")
     with pytest.raises(coachman.CoachmanError, match="an absolute path to a program"):
         start(daemon, repo, "say hi", on_event="reader")
     empty = daemon.cli("run", "--on-event", "", "say hi", cwd=repo)

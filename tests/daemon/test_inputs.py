@@ -128,12 +128,12 @@ def _nested(path: Path) -> None:
     _link(path / "link")
 
 
-REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "missing": (lambda _path: None, "no such file"),
-    "link": (_link, "it is a symbolic link"),
-    "pipe": (_pipe, "it is a pipe"),
-    "socket": (_socket, "it is a socket"),
-    "link inside": (_nested, "it is a symbolic link"),
+REFUSED: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "missing": (lambda _path: None, "no such file", "check the path"),
+    "link": (_link, "it is a symbolic link", "--input /etc/passwd=it"),
+    "pipe": (_pipe, "it is a pipe", "into a file"),
+    "socket": (_socket, "it is a socket", "into a file"),
+    "link inside": (_nested, "it is a symbolic link", "take it out of the directory"),
 }
 
 
@@ -143,7 +143,7 @@ def test_what_is_no_file_is_refused_before_anything_is_made(
     daemon: DaemonProcess, repo: Path, given: Path, kind: str, profile: str
 ) -> None:
     """Named with the reason; no run, no directory and no copy of the others stay."""
-    make, why = REFUSED[kind]
+    make, why, hint = REFUSED[kind]
     make(given / "it")
     before = _everything(daemon)
     inputs = [{"path": str(given / "spec.md")}, {"path": str(given / "it")}]
@@ -154,6 +154,7 @@ def test_what_is_no_file_is_refused_before_anything_is_made(
     assert error.name == "InvalidParams"
     assert f"the input {given}/it" in error.message
     assert why in error.message
+    assert hint in (error.hint or "")
     assert _everything(daemon) == before
 
 

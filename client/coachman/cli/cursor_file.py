@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SAVE_EVENTS = 64
 FORMAT = 1
 MAX_BYTES = 64 * 1024
+_OWN = "give each stream a file of its own, or remove this one to begin anew"
+_ELSEWHERE = "the file is replaced whole at each save: make its directory, or name another"
 
 
 class CursorFile:
@@ -32,6 +34,8 @@ class CursorFile:
         self._unsaved = 0
         self._saved: dict[str, Any] = {}
         self.at = self._read()
+        if not os.access(os.path.dirname(self._path), os.W_OK | os.X_OK):
+            raise self._error("its directory is missing or cannot be written", _ELSEWHERE)
 
     def __repr__(self) -> str:
         return f"<CursorFile {self._path} {self.at}>"
@@ -55,10 +59,10 @@ class CursorFile:
             raise self._error(f"it is of another stream: {json.dumps(found.get('of'))}")
         return at
 
-    def _error(self, why: str) -> UsageError:
+    def _error(self, why: str, hint: str = _OWN) -> UsageError:
         return UsageError(
             f"cannot tail --cursor {visible(self._path)}: {visible(why)}",
-            hint="give each stream a file of its own, or remove this one to begin anew",
+            hint=hint,
         )
 
     @property

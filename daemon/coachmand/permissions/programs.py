@@ -6,6 +6,7 @@ descriptor leads to the file that was looked at.
 
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from attrs import define, field, frozen
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_LINKS = 40
+CHECK_PATH = "check the path: a program has to be there that you may read"
 _CHUNK_BYTES = 1 << 20
 # A symlink is not followed at the last step, and a FIFO keeps nobody waiting.
 OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -137,11 +139,13 @@ def _open(path: str) -> Program:
     try:
         fd = os.open(os.path.realpath(path), OPENING)
     except OSError as error:
-        raise UntrustedError(f"cannot be opened: {error.strerror}") from error
+        raise UntrustedError(f"cannot be opened: {error.strerror}", CHECK_PATH) from error
     try:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or not found.st_mode & stat.S_IXUSR:
-            raise UntrustedError("is no executable file")
+        if not stat.S_ISREG(found.st_mode):
+            raise UntrustedError("is no executable file", CHECK_PATH)
+        if not found.st_mode & stat.S_IXUSR:
+            raise UntrustedError("is no executable file", f"chmod +x {shlex.quote(path)}")
         check_owned(found)
         if found.st_size > MAX_BYTES:
             raise UntrustedError(f"has more than {MAX_BYTES >> 20} MiB")

@@ -13,6 +13,7 @@ MANIFEST = "manifest.json"
 MAX_FILES = 100_000
 _SOURCE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_INSIDE = "take it out of the directory, of which only files and directories are taken"
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISLNK, "it is a symbolic link"),
     (stat.S_ISFIFO, "it is a pipe"),
@@ -99,11 +100,13 @@ def _opened(name: bytes, folder: int | None, shown: bytes) -> int:
     try:
         descriptor = os.open(name, _SOURCE, dir_fd=folder)
     except OSError as error:
-        raise _refused(shown, fault_of(name, folder) or str(error.strerror).lower()) from error
+        why = fault_of(name, folder) or str(error.strerror).lower()
+        raise _refused(shown, why, _INSIDE if folder is not None else None) from error
     mode = os.fstat(descriptor).st_mode
     if not (stat.S_ISREG(mode) or (folder is None and stat.S_ISDIR(mode))):
         os.close(descriptor)
-        raise _refused(shown, fault_of(name, folder) or "it is no regular file")
+        hint = _INSIDE if folder is not None else None
+        raise _refused(shown, fault_of(name, folder) or "it is no regular file", hint)
     return descriptor
 
 
@@ -136,5 +139,5 @@ def _text(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace").rstrip("/")
 
 
-def _refused(path: bytes, why: str) -> RepoError:
-    return RepoError(UNFIT, f"the input {_text(path)} cannot be taken: {why}")
+def _refused(path: bytes, why: str, hint: str | None = None) -> RepoError:
+    return RepoError(UNFIT, f"the input {_text(path)} cannot be taken: {why}", hint)

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,13 +54,24 @@ def wanted_of(request: StartRequest, inherits: Record | None = None) -> Wanted:
         name = given.name if given.name is not None else os.path.basename(given.path.rstrip("/"))
         _check_name(name, {*paths, *request.input_data})
         if (fault := fault_of(given.path)) is not None:
-            raise usage(f"the input {given.path} cannot be taken: {fault}")
+            raise usage(f"the input {given.path} cannot be taken: {fault}", _instead(given.path))
         paths[name] = given.path
     data = {name: _decoded(name, text) for name, text in request.input_data.items()}
     for name in data:
         _check_name(name, set(paths))
     kept = tuple(each for each in inherits.inputs if each.name not in paths) if inherits else ()
     return Wanted(paths, data, kept, inherits)
+
+
+def _instead(path: str) -> str:
+    """What to do about a path that can be no input."""
+    if os.path.islink(path):
+        target = shlex.quote(os.path.realpath(path))
+        named = shlex.quote(os.path.basename(path.rstrip("/")))
+        return f"name what it leads to: --input {target}={named}"
+    if os.path.exists(path):
+        return "put what it says into a file, and name that"
+    return "check the path: the files and directories that are named have to be there"
 
 
 def _check_name(name: str, others: set[str]) -> None:

@@ -24,6 +24,8 @@ WHO = {
 NAMED = {"rule": "rule", "file": "the file", "hook": "the hook"}
 
 
+# What follows where a program that is fed the events fails.
+_THEN = {"again": ", is run again", "given_up": ", gets no more"}
 # What a tool's last word must not be once its turn is over.
 _AT_WORK = ("pending", "in_progress")
 CHECK_LINES = 20
@@ -201,11 +203,14 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _in_words(event: dict[str, Any]) -> tuple[str, str] | None:
-    """The same of the gate's decisions, of what the run asked in words, and of the answer."""
+    """The same of the gate's decisions, of feeds, of questions in words and of answers."""
     if event["type"] == v.NETWORK_DECIDED and event.get("reason"):
         where = f"{event['host']}:{event['port']}" if event["host"] else "a request"
         verdict = "not reached" if event["allowed"] else "denied"
         return "state", f"network: {where} {verdict}, {event.get('why') or event['reason']}"
+    if event["type"] == v.FEED_FAILED:
+        then = _THEN.get(event["then"], "")
+        return "state", f"{event['program']}, fed these events: {event['reason']}{then}"
     if event["type"] == v.QUESTION_ASKED:
         return "question", str(event["question"])
     if event["type"] != v.QUESTION_ANSWERED:
