@@ -59,7 +59,10 @@ WaitedRun = steered.WaitedRun
 
 
 class Effective(TypedDict):
-    """What was decided for a run, defaults included."""
+    """What was decided for a run, defaults included.
+
+    ``hosts`` are its agent's own destinations, where its network has them.
+    """
 
     agent: str
     model: str | None
@@ -67,6 +70,7 @@ class Effective(TypedDict):
     profile: str
     permissions: Permissions
     network: str
+    hosts: NotRequired[list[str]]
     agent_version: str | None
     executable: str | None
 

@@ -317,6 +317,19 @@ def test_what_a_run_on_the_host_cannot_have_is_refused(daemon: DaemonProcess, re
 # --- looking at them ---
 
 
+def test_who_has_no_hosts_is_told_so(daemon: DaemonProcess, repo: Path) -> None:
+    """The demo agent has none, and a profile without an agent has nobody's."""
+    for profile in ("review", "sealed"):
+        unnamed = daemon.cli("profile", "explain", profile, cwd=repo).stdout
+        named = daemon.cli("profile", "explain", profile, "-a", "demo", cwd=repo).stdout
+        assert "network: nothing: no agent is named" in unnamed
+        assert "network: nothing: demo declares no hosts" in named
+    words = ("run", "--dry-run", "-a", "demo", "say hi")
+    assert "network agent (demo has no hosts of its own" in daemon.cli(*words, cwd=repo).stdout
+    named = daemon.cli(*words[:2], "--network", "none", *words[2:], cwd=repo).stdout
+    assert "network none (nothing at all, and nobody notes what was tried)" in named
+
+
 @pytest.mark.parametrize("profile", ["edit", "review", "sealed", "host"])
 def test_what_is_compiled_can_be_seen_before_and_after(
     daemon: DaemonProcess, repo: Path, profile: str

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .console import Console
     from .options import Arguments
 
+# What the compiler calls a network in which nothing is allowed.
+NOTHING = "nothing"
 COMMAND = Command(
     "profile list|explain [PROFILE]",
     "List the profiles, or explain one down to the compiled policy.",
@@ -57,9 +59,18 @@ def _explain(console: "Console", name: str, agent: str | None) -> int:
     console.line(visible(explained["profile"]))
     _facts(console, explained["facts"])
     if not console.quiet:
-        for line in policy_lines(explained["policy"]):
+        policy = dict(explained["policy"])
+        if policy.get("network") == NOTHING:
+            policy["network"] = f"{NOTHING}: {_lacks_hosts(agent)}"
+        for line in policy_lines(policy):
             console.line(line)
     return EXIT_OK
+
+
+def _lacks_hosts(agent: str | None) -> str:
+    if agent is None:
+        return "no agent is named, whose hosts it would have; see --agent"
+    return f"{visible(agent)} declares no hosts; a run has those of its credentials and base URLs"
 
 
 def _facts(console: "Console", facts: "Mapping[str, str]") -> None:

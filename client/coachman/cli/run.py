@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..client import Client
-    from ..results import RunStarted
+    from ..results import Effective, RunStarted
     from .console import Console
     from .options import Arguments
 
@@ -291,7 +291,7 @@ def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
         f"{handle}: {visible(effective['agent'])}{model}, {where}",
         f"  profile {visible(effective['profile'])},"
         f" permissions {visible(effective['permissions'])},"
-        f" network {network(effective['network'])}",
+        f" network {_network_of(effective)}",
     ]
     if started.get("worktree"):
         lines.append(f"  worktree {visible(started['worktree'])}")
@@ -309,6 +309,13 @@ def destinations(texts: list[str]) -> list[str] | None:
     return words or None
 
 
+def _network_of(effective: "Effective") -> str:
+    if effective["network"] == "agent" and effective.get("hosts") == []:
+        agent = visible(effective["agent"])
+        return f"agent ({agent} has no hosts of its own: it reaches nothing)"
+    return network(effective["network"])
+
+
 def network(mode: str) -> str:
     """The network mode and what it means."""
     if mode in _NETWORKS:
@@ -320,5 +327,5 @@ _NETWORKS = {
     "host": "the machine's own: loopback services and the local network are in reach",
     "agent": "the hosts of its agent only",
     "full": "every public host, through the gate",
-    "none": "nothing at all",
+    "none": "nothing at all, and nobody notes what was tried",
 }

@@ -275,6 +275,7 @@ def _started(context: Context, record: Record, new: bool, dry_run: bool) -> resu
             "profile": record.profile,
             "permissions": record.permissions,
             "network": record.network,
+            "hosts": list(record.reaches),
             "agent_version": executable.version if executable else None,
             "executable": executable.path if executable else None,
         },

@@ -331,12 +331,15 @@ export type Diff = {
   "truncated": boolean;
 };
 
-/** What was decided for a run, defaults included. */
+/** What was decided for a run, defaults included.
+ *
+ * `hosts` are its agent's own destinations, where its network has them. */
 export type Effective = {
   "agent": string;
   "agent_version": string | null;
   "effort": string | null;
   "executable": string | null;
+  "hosts"?: Array<string>;
   "model": string | null;
   "network": string;
   "permissions": "allow" | "ask" | "deny";
