@@ -163,6 +163,7 @@ class RunResult(TypedDict, total=False):
 
     ``tree`` is git's hash of the tree as the run left it, ``message_sha256`` the digest of the
     whole final message: what two runs have in both, the later one came no further.
+    ``network_decided`` counts the hosts that were denied, and the places that were ``unreachable``.
     A record of an earlier version may lack members.
     """
 
@@ -206,6 +207,7 @@ class RunResult(TypedDict, total=False):
     inputs: list[Input]
     check: Check | None
     permissions_decided: dict[str, int]
+    network_decided: dict[str, int]
     environment: dict[str, str]
     worktree: str
     evidence_dir: str

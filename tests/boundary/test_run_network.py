@@ -86,6 +86,8 @@ def test_a_run_reaches_what_it_was_given_and_its_journal_tells(
         ("other.test", 80, "not_allowed"),
     ]
     [counted] = [e for e in daemon.events(begun["run"]) if e["type"] == "network.counted"]
+    told = daemon.cli("result", begun["run"], cwd=repo).stdout
+    assert "network: 1 denied" in told
     denied = {"host": "other.test", "port": 80, "reason": "not_allowed", "count": 3}
     assert counted["denied"] == [denied]
     shown = daemon.cli("log", begun["run"], cwd=repo).stdout
@@ -111,6 +113,7 @@ def test_what_is_allowed_and_not_reached_is_told_once(daemon: DaemonProcess, rep
     events = daemon.events(begun["run"])
     decided = [event for event in events if event["type"] == "network.decided"]
     assert all(event["allowed"] for event in decided)
+    assert "network: 2 not reached" in daemon.cli("result", begun["run"], cwd=repo).stdout
     # What was not denied is not counted as denied.
     assert "network.counted" not in {event["type"] for event in events}
     for shown in (

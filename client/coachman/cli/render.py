@@ -221,6 +221,14 @@ def denied(result: "Mapping[str, Any]") -> str:
     return f"{count} {'request' if count == 1 else 'requests'} denied" if count else ""
 
 
+def unreached(result: "Mapping[str, Any]") -> str:
+    """How many destinations its network did not have, and how many nobody answered at."""
+    counts = result.get("network_decided") or {}
+    words = (("denied", "denied"), ("unreachable", "not reached"))
+    said = [f"{counts[name]} {verdict}" for name, verdict in words if counts.get(name)]
+    return f"network: {', '.join(said)}" if said else ""
+
+
 def cause(result: "Mapping[str, Any]") -> str:
     """Why a run did not succeed, on one line; empty where nobody said."""
     error = error_text(result.get("error"))
@@ -254,6 +262,8 @@ def _kept(result: "Mapping[str, Any]") -> str:
         parts.append(f"{work}: {files(len(changed))}, coachman diff {named}")
     if refused := denied(result):
         parts.append(refused)
+    if missed := unreached(result):
+        parts.append(missed)
     if (total := usage.get("total")) is not None:
         spent = price.get("usd") if isinstance(price, dict) else None
         parts.append(f"{tokens(total)} tokens" + (f", {cost(spent)}" if spent else ""))

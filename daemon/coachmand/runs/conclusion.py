@@ -17,7 +17,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry, decode, dump
 from ..journal.log import Journal
 from ..repos.errors import RepoError
-from . import budgets, inputs, outputs, sentinel, verdict
+from . import budgets, decisions, inputs, outputs, sentinel, verdict
 from .attempt import STDERR_TAIL_BYTES
 from .prepare import admin_dir
 from .shown import hide_repository
@@ -353,6 +353,7 @@ def result_of(
         "inputs": inputs.shown(record),
         "check": view.check,
         "permissions_decided": {"allowed": view.allowed, "denied": view.denied},
+        "network_decided": decisions.totals(view.noted),
         "environment": dict(record.environment),
         "worktree": record.worktree,
         "evidence_dir": str(run.directory.path),

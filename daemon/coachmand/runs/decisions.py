@@ -1,6 +1,7 @@
 """What a run's gate decided, from the gate's own log into the journal: each destination once."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 # An agent can ask for names without an end; the gate's own log has a bound for each attempt.
 MAX_NOTED = 400
 MAX_LOG_BYTES = 4 * 1024 * 1024
+# What a key begins with that is of no allowed and reached place.
+DENIED, UNREACHED = "!", "?"
 
 
 @frozen
@@ -47,8 +50,14 @@ def key_of(event: Mapping[str, Any]) -> str:
     """What a decision of the journal is known by."""
     host, reason = event["host"], event.get("reason")
     if event["allowed"]:
-        return f"{'?' if reason else ''}{host}:{event['port']}"
-    return f"!{host or reason}"
+        return f"{UNREACHED if reason else ''}{host}:{event['port']}"
+    return f"{DENIED}{host or reason}"
+
+
+def totals(noted: Iterable[str]) -> dict[str, int]:
+    """How many hosts of these keys were denied, and how many places not reached."""
+    signs = Counter(key[:1] for key in noted)
+    return {"denied": signs[DENIED], "unreachable": signs[UNREACHED]}
 
 
 def read(directory: Path) -> list[Decision]:

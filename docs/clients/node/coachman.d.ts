@@ -1665,6 +1665,7 @@ export type RunPolicy = {
  *
  * `tree` is git's hash of the tree as the run left it, `message_sha256` the digest of the
  * whole final message: what two runs have in both, the later one came no further.
+ * `network_decided` counts the hosts that were denied, and the places that were `unreachable`.
  * A record of an earlier version may lack members. */
 export type RunResult = {
   "agent": string;
@@ -1696,6 +1697,7 @@ export type RunResult = {
   "message_sha256"?: string;
   "model"?: string | null;
   "network"?: string;
+  "network_decided"?: Record<string, number>;
   "outcome": string;
   "parent"?: string | null;
   "permissions"?: "allow" | "ask" | "deny";
