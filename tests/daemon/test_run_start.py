@@ -88,7 +88,7 @@ def test_a_task_goes_on_where_the_last_run_left_it(daemon: DaemonProcess, repo: 
     ("options", "words"),
     [
         ({"agent": "nobody"}, "no agent 'nobody'"),
-        ({"profile": "host"}, "no profile 'host'"),
+        ({"profile": "hots"}, "no profile 'hots'"),
         ({"task": "Not A Name"}, "cannot name a task"),
         ({"effort": "gigantic"}, "no effort 'gigantic'"),
         ({"base": "no-such-branch"}, "no commit is named"),
