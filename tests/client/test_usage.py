@@ -122,6 +122,7 @@ def test_known_types_are_passed_on(state_dir: Path) -> None:
     """The types of events that exist reach the subscription."""
     handlers = {
         "run.get": summary(),
+        "permission.list": {"permissions": []},
         "event.subscribe": streaming([]),
         "run.result": result(),
     }
