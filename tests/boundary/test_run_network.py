@@ -1,9 +1,12 @@
 """A run's network, chosen and enforced: through the daemon, and without it."""
 
 import json
+import os
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +125,34 @@ def test_what_is_allowed_and_not_reached_is_told_once(daemon: DaemonProcess, rep
     ):
         assert shown.count("network: nosuch.invalid:443 not reached, cannot resolve") == 1
         assert shown.count(f"network: 127.0.0.1:{port} not reached, cannot connect to") == 1
+
+
+def test_a_run_whose_gate_cannot_be_kept_open_ends_for_that(
+    daemon: DaemonProcess, repo: Path
+) -> None:
+    """Killed again and again the gate is given up, and the result names it."""
+    script = f"while sleep 0.05; do {CURL} -o /dev/null http://other.test/; done"
+    run = start(daemon, repo, "model.test:80=127.0.0.1", script)["run"]
+    with daemon.client() as client:
+
+        def ended() -> bool:
+            for keeper in daemon.keepers():
+                kill_gates(keeper)
+            return bool(client.run.get(run)["state"] == "ended")
+
+        eventually(ended)
+        result = client.run.result(run)
+
+    assert (result["outcome"], result["stop_reason"]) == ("failed", "gate")
+
+
+def kill_gates(keeper: int) -> None:
+    """Kill what of a keeper's children is a gate."""
+    with suppress(OSError):
+        children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        for child in children:
+            if b"/gate/" in Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(int(child), signal.SIGKILL)
 
 
 def test_decisions_without_a_daemon_are_in_the_journal_once_one_is_back(

@@ -35,6 +35,7 @@ DONE = {"ended_by": "agent", "stop_reason": "end_turn", "has_message": True}
         ({**DONE, "ended_by": "interrupt"}, "cancelled", "interrupt_unconfirmed"),
         ({**DONE, "ended_by": "wall"}, "timed_out", "wall"),
         ({"ended_by": "agent"}, "failed", "no_terminal_record"),
+        ({**DONE, "ended_by": "gate"}, "failed", "gate"),
         ({**DONE, "has_message": False}, "empty", "end_turn"),
         ({**DONE, "has_message": False, "denied": 1}, "blocked", "permission_denied"),
         ({"ended_by": "agent", "exit_code": 0}, "failed", "no_terminal_record"),

@@ -269,7 +269,7 @@ async def _facts(run: "Run", product: Product) -> verdict.Facts:
 
 
 # What a keeper ends an agent for, beside its time.
-LIMITS = frozenset({"output_limit", "memory_limit", "task_limit"})
+KEEPER_CAUSES = frozenset({"output_limit", "memory_limit", "task_limit", "gate"})
 
 
 def _ended_by(run: "Run", exit: Mapping[str, Any]) -> str:
@@ -277,7 +277,7 @@ def _ended_by(run: "Run", exit: Mapping[str, Any]) -> str:
         return str(exit["lost"])
     if exit.get("ended_by") == "deadline":
         return "wall"
-    if exit.get("ended_by") in LIMITS:
+    if exit.get("ended_by") in KEEPER_CAUSES:
         return str(exit["ended_by"])
     if run.end.failure is not None:
         return "start_failed"

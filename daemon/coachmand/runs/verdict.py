@@ -202,6 +202,15 @@ RULES: tuple[Rule, ...] = (
         _always("failed", "task_limit", "it had more processes and threads than a run may have"),
     ),
     (
+        lambda f: f.ended_by == "gate",
+        _always(
+            "failed",
+            "gate",
+            "its gate, the one way out of its network, could not be kept open: the keeper's log "
+            "says why",
+        ),
+    ),
+    (
         lambda f: f.ended_by == "disk_limit",
         _always("failed", "disk_limit", "its directories grew by more than a run may write"),
     ),
