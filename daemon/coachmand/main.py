@@ -84,6 +84,7 @@ def run_daemon(argv: list[str]) -> int:
     os.umask(0o077)
     os.chdir("/")
     _allow_descriptors()
+    memory.share_arenas()
     # Same-uid processes shall read neither our memory nor our environment.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
