@@ -19,22 +19,16 @@ import recovery_state as at
 from coachmand.repos import inputs as copying
 from coachmand.repos.errors import RepoError
 from daemon_process import DaemonProcess, make_repository
+from shared_daemon import shared_daemon
+
+CONFIG = '[storage]\nsealed = "{neutral}"\n'
 
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
     """One daemon for the tests of this file; each has tasks of its own."""
-    root, neutral = (Path(tempfile.mkdtemp(prefix=name, dir="/tmp")) for name in ("cm-", "n-"))
-    process = DaemonProcess(root)
-    make_repository(root / "repo")
-    config = root / "config.toml"
-    config.write_text(f'[storage]\nsealed = "{neutral}"\n')
-    process.env["COACHMAN_CONFIG"] = str(config)
-    process.start()
-    yield process
-    process.tidy()
-    for path in (root, neutral):
-        shutil.rmtree(path, ignore_errors=True)
+    with shared_daemon(CONFIG) as process:
+        yield process
 
 
 @pytest.fixture

@@ -1,42 +1,28 @@
 """What a run leaves in /output: taken from the agent, checked against what it has to leave."""
 
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import live_runs as live
-import recovery_state as at
 from coachmand.repos import artifacts
-from daemon_process import DaemonProcess, make_repository
+from daemon_process import DaemonProcess
+from shared_daemon import sh, shared_daemon
 
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
     """One daemon for the tests of this file; each has tasks of its own."""
-    root = Path(tempfile.mkdtemp(prefix="cm-", dir="/tmp"))
-    process = DaemonProcess(root)
-    make_repository(root / "repo")
-    process.start()
-    yield process
-    process.tidy()
-    shutil.rmtree(root, ignore_errors=True)
+    with shared_daemon() as process:
+        yield process
 
 
 @pytest.fixture
 def repo(daemon: DaemonProcess) -> Path:
     return daemon.root / "repo"
-
-
-def sh(daemon: DaemonProcess, repo: Path, script: str, **options: Any) -> dict[str, Any]:
-    """The result of a run of a shell script."""
-    run = at.start(daemon, repo, "", agent="command", argv=["/bin/sh", "-c", script], **options)
-    return at.result(daemon, run)
 
 
 def test_a_run_that_leaves_what_it_has_to_succeeds(daemon: DaemonProcess, repo: Path) -> None:

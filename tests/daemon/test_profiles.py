@@ -3,18 +3,16 @@
 import json
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import live_runs as live
 import recovery_state as at
 from coachman_sandbox.profiles import PROFILES
-from daemon_process import DaemonProcess, git, make_repository
+from daemon_process import DaemonProcess, git
+from shared_daemon import sh, shared_daemon
 from sleepers import new_sleep, sleeping
 
 CONFIG = """
@@ -31,28 +29,13 @@ credential_files = [".own/login"]
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
     """One daemon for the tests of this file; each has tasks of its own."""
-    root, neutral = (Path(tempfile.mkdtemp(prefix=name, dir="/tmp")) for name in ("cm-", "n-"))
-    process = DaemonProcess(root)
-    make_repository(root / "repo")
-    config = root / "config.toml"
-    config.write_text(CONFIG.format(neutral=neutral))
-    process.env["COACHMAN_CONFIG"] = str(config)
-    process.start()
-    yield process
-    process.tidy()
-    for path in (root, neutral):
-        shutil.rmtree(path, ignore_errors=True)
+    with shared_daemon(CONFIG) as process:
+        yield process
 
 
 @pytest.fixture
 def repo(daemon: DaemonProcess) -> Path:
     return daemon.root / "repo"
-
-
-def sh(daemon: DaemonProcess, repo: Path, script: str, **options: Any) -> dict[str, Any]:
-    """The result of a run of a shell script."""
-    run = at.start(daemon, repo, "", agent="command", argv=["/bin/sh", "-c", script], **options)
-    return at.result(daemon, run)
 
 
 # --- review ---
