@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import recovery_state as at
 from daemon_process import DaemonProcess
 from gated import HostServer, host_server
 
@@ -141,7 +142,7 @@ def test_a_run_whose_gate_cannot_be_kept_open_ends_for_that(
             return bool(client.run.get(run)["state"] == "ended")
 
         eventually(ended)
-        result = client.run.result(run)
+    result = at.result(daemon, run)
 
     assert (result["outcome"], result["stop_reason"]) == ("failed", "gate")
 
