@@ -11,7 +11,7 @@ import structlog
 import trio
 from attrs import asdict
 
-from coachman_sandbox.profiles import PROFILES, caps
+from coachman_sandbox.profiles import caps
 
 from .. import durable, keeper
 from ..failpoints import reach
@@ -133,7 +133,7 @@ async def begin_keeper(run: "Run") -> Starting:
         while keeper_alive(path):  # noqa: ASYNC110 - a lock tells nobody that it is free
             await trio.sleep(RETRY_S)
     starting = await Starting.begin(os.path.join(path, keeper.LOCK_NAME), run.services.python)
-    native = PROFILES[run.fixed.profile].native
+    native = run.fixed.walls.native
     bounds = None if native else caps(run.services.boundary.host)
     run.services.scopes.enclose(starting, f"{run.fixed.run}.{number}", bounds, run.spawn)
     return starting

@@ -3,7 +3,6 @@
 import time
 
 from coachman_sandbox import layout
-from coachman_sandbox.profiles import PROFILES
 
 from ..evidence.state import StateDirectory
 from .places import places_of
@@ -26,8 +25,6 @@ answer; files for whoever asked go to {output}; {scratch} is for what nobody nee
 have until {deadline}.
 """,
 }
-
-
 PLACES["host"] = PLACES["edit"]
 GIVEN = "What you were handed lies in {inputs}; {inputs}/manifest.json lists it.\n"
 EXPECTED = "You have to leave in {output}: {paths}.\n"
@@ -48,7 +45,7 @@ def briefed(record: Record, prompt: str, state: StateDirectory, *, given: bool) 
 
 def _where(record: Record, state: StateDirectory) -> dict[str, str]:
     """The places of a run as its agent sees them."""
-    if not PROFILES[record.profile].native:
+    if not record.walls.native:
         inside = (layout.WORKSPACE, layout.OUTPUT, layout.SCRATCH, layout.INPUTS)
         return dict(zip(("workspace", "output", "scratch", "inputs"), inside, strict=True))
     places = places_of(record, state)

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from coachman_sandbox.profiles import PROFILES
-
 from ..repos.errors import RepoError
 from . import inbox
 from .places import places_of
@@ -40,7 +38,7 @@ class DiskWatch:
         """Look from now on, until the run is over."""
         limit = self._run.services.config.storage.disk_limit
         # What it writes elsewhere would not be counted: a limit here would mean nothing.
-        if not self._begun and not PROFILES[self._run.fixed.profile].native:
+        if not self._begun and not self._run.fixed.walls.native:
             self._begun = True
             self._run.spawn(self._watch, limit)
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from attrs import frozen
 
 from coachman_sandbox import layout
-from coachman_sandbox.profiles import PROFILES
 
 from .. import durable
 from ..evidence.rundir import RunDirectory
@@ -44,13 +43,13 @@ class Places:
 
 def workspace_of(record: Record) -> str:
     """The worktree as the agent sees it."""
-    return record.worktree if PROFILES[record.profile].native else layout.WORKSPACE
+    return record.worktree if record.walls.native else layout.WORKSPACE
 
 
 def places_of(record: Record, state: StateDirectory) -> Places:
     """The places of a run, whether or not they are there."""
     directory, repo = RunDirectory(state.run(record.run)), record.repository.key
-    if PROFILES[record.profile].repository:
+    if record.walls.repository:
         homes = state.homes(repo, record.task)
         return Places(directory.scratch, directory.output, directory.inputs, homes)
     own, homes = state.sealed_run(record.run), state.sealed_homes(repo, record.task)

@@ -16,7 +16,6 @@ from coachman_sandbox import executables, gitview, layout
 from coachman_sandbox.bubblewrap import Compiled, compile_policy
 from coachman_sandbox.host import Host, read_host
 from coachman_sandbox.policy import AgentAccess, Delegate, GitView, Place, Policy, PolicyError
-from coachman_sandbox.profiles import PROFILES
 
 from .. import durable
 from ..build import installed_version
@@ -279,7 +278,7 @@ def _place_and_compile(
     durable.make_directory(private)
     if record.delegate is not None:
         durable.make_directory(directory.delegate)
-    if PROFILES[record.profile].native:
+    if record.walls.native:
         return launch
     userfiles.copy(record, adapter, environment, private)
     # The session of a later attempt lies there already, and has gone on.
@@ -293,7 +292,7 @@ def _place_and_compile(
 
 def _home_inside(record: Record, environment: Mapping[str, str]) -> str:
     """The home as the agent sees it."""
-    return environment["HOME"] if PROFILES[record.profile].native else layout.HOME
+    return environment["HOME"] if record.walls.native else layout.HOME
 
 
 def _subfolder(record: Record) -> str:
@@ -373,7 +372,7 @@ def _command(
 ) -> tuple[str, ...]:
     words = {"{executable}": program.path or "", "{python}": program.python}
     filled = (words.get(word, word) for word in argv)
-    if not PROFILES[record.profile].native:
+    if not record.walls.native:
         return tuple(filled)
     # Nothing is mounted: our own programs are where they are installed.
     inside = f"{layout.GUEST}/"
@@ -387,7 +386,7 @@ def build_policy(
     record: Record, services: Services, place: Place, access: AgentAccess, host: Host
 ) -> tuple[Policy, Path]:
     """The policy of a run, and its home. Pure."""
-    profile = PROFILES[record.profile].build
+    profile = record.walls.build
 
     def build(place: Place, access: AgentAccess, host: Host) -> Policy:
         policy = connected(profile(place, access, host), record.destinations)
@@ -409,7 +408,7 @@ def _access(
 ) -> AgentAccess:
     """What the agent needs beyond its place: its program, and the variables that cross."""
     adapter = services.adapters[record.adapter]
-    secret, profile = secret_names(adapter, environment), PROFILES[record.profile]
+    secret, profile = secret_names(adapter, environment), record.walls
     named = profile.named
     plain = {
         **crossing.crossing(environment, named=named),

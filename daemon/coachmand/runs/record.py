@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from coachman.results import OnLimit, Permissions
 from coachman_sandbox.network import Network, resolve
-from coachman_sandbox.profiles import PROFILES
+from coachman_sandbox.profiles import PROFILES, Profile
 
 from ..evidence.ids import handle_of
 from ..journal.order import Source
@@ -143,9 +143,14 @@ class Record:
     trust_tree: bool = False
 
     @property
+    def walls(self) -> Profile:
+        """What its profile is, fact by fact."""
+        return PROFILES[self.profile]
+
+    @property
     def writes(self) -> bool:
         """Whether its agent may change the task's worktree."""
-        return PROFILES[self.profile].writes
+        return self.walls.writes
 
     @property
     def destinations(self) -> Network:

@@ -10,7 +10,6 @@ from coachman_adapters import endpoints
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox import network
 from coachman_sandbox.network import NetworkError
-from coachman_sandbox.profiles import PROFILES
 
 from ..config_values import network_of
 from ..evidence.seeds import read_file
@@ -29,7 +28,7 @@ async def networked(
     environment: Mapping[str, str],
 ) -> dict[str, Any]:
     """The record's members about its network. Raises RpcError."""
-    if PROFILES[record.profile].native:
+    if record.walls.native:
         if request.network not in (None, (network.HOST,)):
             raise usage("a run on the host has the host's network", "leave --network out")
         return {"network": network.HOST, "reaches": ()}
@@ -59,7 +58,7 @@ def _words(request: StartRequest, record: Record, services: Services) -> tuple[s
         return request.network
     of_profile = services.config.profiles.get(record.profile)
     configured = of_profile.network if of_profile is not None else None
-    return configured or services.config.network or (PROFILES[record.profile].network,)
+    return configured or services.config.network or (record.walls.network,)
 
 
 def _own(
@@ -85,7 +84,7 @@ def _parsed(text: str) -> Iterator[network.Destination]:
 
 def _in_files(record: Record, adapter: Adapter, environment: Mapping[str, str]) -> Iterator[str]:
     """What the files say that cross into the agent's home."""
-    inherits = PROFILES[record.profile].inherits
+    inherits = record.walls.inherits
     for files in adapter.spec.user_files:
         source = source_of(files, environment)
         for name in files.settings if inherits else files.endpoints:

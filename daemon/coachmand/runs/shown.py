@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 import trio
 
 from coachman_sandbox import executables, gitview
-from coachman_sandbox.profiles import PROFILES
 
 from .. import durable
 from ..evidence.rundir import RunDirectory
@@ -24,7 +23,7 @@ SYSTEM_PATH = "/usr/bin:/bin"
 
 def is_shown(record: Record) -> bool:
     """Whether the run sees a git view: not without a repository, nor on the host itself."""
-    return record.repository.is_there and not PROFILES[record.profile].native
+    return record.repository.is_there and not record.walls.native
 
 
 def find_git(record: Record, services: Services) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from coachman_adapters.conversation import Adapter, LaunchPlan, UserFiles
 from coachman_adapters.seeds import content_of, members_of
-from coachman_sandbox.profiles import PROFILES
 
 from ..evidence.seeds import copy_files, read_file, write_seed
 from .adopted import source_of
@@ -35,7 +34,7 @@ def seed(
 
 
 def _inherits(record: Record) -> bool:
-    return PROFILES[record.profile].inherits
+    return record.walls.inherits
 
 
 def _lent(files: UserFiles, record: Record) -> tuple[str, ...]:
