@@ -103,6 +103,52 @@ def test_what_is_not_there_cannot_be_copied(
             parse(f'[repo."{repo}"]\ncopy = ["{wrong}"]\n', "/home/u")
 
 
+def test_links_of_the_checkout_lead_nowhere_else(
+    daemon: DaemonProcess, repo: Path, configured: Callable[[str], None]
+) -> None:
+    """One to a file of the checkout is followed; below a folder others stay links, read by none."""
+    secret = daemon.home / "secret"
+    secret.write_text(SECRET)
+    certs = repo / "certs"
+    (certs / "deep").mkdir(parents=True)
+    (certs / "deep" / "own").write_text("own\n")
+    for name, target in {
+        "followed": "deep/own",
+        "folder": "deep",
+        "up": "..",
+        "gone": "nowhere",
+        "out": str(secret),
+        "home": str(daemon.home),
+    }.items():
+        (certs / name).symlink_to(target)
+    configured('copy = ["certs"]')
+    result = at.result(daemon, started(daemon, repo, "say hi"))
+    copied = Path(result["worktree"]) / "certs"
+
+    assert result["outcome"] == "succeeded", result["error"]
+    assert sorted(path.name for path in copied.iterdir() if path.is_symlink()) == [
+        *("folder", "gone", "home", "out", "up")
+    ]
+    assert (copied / "followed").read_text() == "own\n"
+    regular = [path for path in copied.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {path.read_text() for path in regular} == {"own\n"}
+
+
+@pytest.mark.parametrize("target", ["secret", "."])
+def test_what_is_named_and_leads_out_of_the_checkout_is_refused(
+    daemon: DaemonProcess, repo: Path, configured: Callable[[str], None], target: str
+) -> None:
+    """A commit that was merged could have made it a link, to a file or a folder of yours."""
+    (daemon.home / "secret").write_text(SECRET)
+    (repo / ".env").symlink_to(daemon.home / target)
+    configured('copy = [".env"]')
+    failed = at.result(daemon, started(daemon, repo, "say hi"))
+
+    assert (failed["outcome"], failed["attempts"]) == ("failed", 0)
+    assert f".env, which is to be copied, leads out of {repo}" in failed["error"]["message"]
+    assert list(Path(failed["worktree"]).glob(".env*")) == []
+
+
 def test_it_runs_behind_the_walls_of_its_run(
     daemon: DaemonProcess, repo: Path, configured: Callable[[str], None]
 ) -> None:

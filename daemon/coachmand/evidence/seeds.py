@@ -10,7 +10,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .. import durable
@@ -25,6 +25,24 @@ def write_seed(home: Path, relative: str, content: bytes, mode: int = 0o600) -> 
 
     ValueError for a path that leaves the home; OSError where it cannot be written.
     """
+
+    def make(name: str, folder: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, mode, dir_fd=folder)
+        try:
+            durable.write_all(fd, content)
+        finally:
+            os.close(fd)
+
+    _put(home, relative, make)
+
+
+def write_link(home: Path, relative: str, target: str) -> None:
+    """Likewise for a link to ``target``, which is not looked at. Blocks."""
+    _put(home, relative, lambda name, folder: os.symlink(target, name, dir_fd=folder))
+
+
+def _put(home: Path, relative: str, make: Callable[[str, int], None]) -> None:
     parts = Path(relative).parts
     if not parts or Path(relative).is_absolute() or ".." in parts:
         raise ValueError(f"cannot seed {relative!r}: not a path below the agent's home")
@@ -33,7 +51,7 @@ def write_seed(home: Path, relative: str, content: bytes, mode: int = 0o600) -> 
         for part in parts[:-1]:
             fd, outer = _enter(fd, part), fd
             os.close(outer)
-        _write_at(fd, parts[-1], content, mode)
+        _put_at(fd, parts[-1], make)
     finally:
         os.close(fd)
 
@@ -117,14 +135,9 @@ def _enter(parent: int, name: str) -> int:
         return os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
 
 
-def _write_at(parent: int, name: str, content: bytes, mode: int) -> None:
+def _put_at(parent: int, name: str, make: Callable[[str, int], None]) -> None:
     temporary = f".{name[:64]}.{secrets.token_hex(4)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temporary, flags, mode, dir_fd=parent)
-    try:
-        durable.write_all(fd, content)
-    finally:
-        os.close(fd)
+    make(temporary, parent)
     with contextlib.suppress(IsADirectoryError):
         # A rename replaces a link itself, never what it points to.
         os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)

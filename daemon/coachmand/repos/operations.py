@@ -8,6 +8,7 @@ from attrs import frozen
 
 from coachmand.repos import (
     artifacts,
+    copies,
     deletion,
     discovery,
     entries,
@@ -104,6 +105,10 @@ def _copied(params: Params) -> list[Grant]:
     return [(params["target"], landlock.WRITE), *((path, landlock.READ) for path in there)]
 
 
+def _copied_beside(params: Params) -> list[Grant]:
+    return [(params["top"], landlock.READ), (params["tree"], landlock.WRITE)]
+
+
 def _moved(params: Params) -> list[Grant]:
     # The same to both: what is moved may not come to where more is granted.
     paths = [path for path in (params["source"], params["target"]) if os.path.isdir(path)]
@@ -162,6 +167,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "changes": Operation(patches.changes, _repository),
     "hash_instructions": Operation(instructions.hash_instructions, _read_directory),
     "hash_tree": Operation(artifacts.hash_tree, _read_directory, _LONG_S),
+    "copy_files": Operation(copies.copy_files, _copied_beside, _LONG_S),
     "copy_inputs": Operation(inputs.copy_inputs, _copied, _LONG_S),
     "archive": Operation(artifacts.archive, _moved, _LONG_S),
     "delete_tree": Operation(deletion.delete_tree, _deleted_directory, _LONG_S),

@@ -279,6 +279,12 @@ class GitWorkers:
         rows: list[dict[str, Any]] = await self._call(_NO_REPOSITORY, "copy_inputs", **params)
         return rows
 
+    async def copy_files(
+        self, top: str, names: Sequence[str], tree: str, *, key: str = _NO_REPOSITORY
+    ) -> None:
+        """Copy files and folders of a checkout to the same places of a worktree."""
+        await self._call(key, "copy_files", top=top, names=list(names), tree=tree)
+
     async def archive(self, source: str, target: str) -> Archived:
         """Move the regular files below ``source``, which may be gone, into ``target``."""
         result = await self._call(_NO_REPOSITORY, "archive", source=source, target=target)

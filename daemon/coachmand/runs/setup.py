@@ -4,15 +4,11 @@ The command runs in the run's own boundary, in a keeper of its own. A worktree i
 where that failed or was interrupted, the task's next run that may write there does it again.
 """
 
-import os
-import stat
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 from attrs import evolve
 
-from ..evidence.seeds import MAX_BYTES, MAX_FILES, read_file, write_seed
 from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..repos.errors import RepoError
@@ -22,7 +18,6 @@ from .clock import boottime_s
 from .deadlines import KEEPER_MARGIN_S
 from .keepers import KeeperError, end_keeper
 from .prepare import Launch, admin_dir
-from .record import Record
 from .tasks import TaskStore
 
 if TYPE_CHECKING:
@@ -44,7 +39,11 @@ async def set_up(run: "Run", launch: Launch) -> Launch:
     if task is None or not task.bare:
         return launch
     try:
-        await trio.to_thread.run_sync(_copy, record)
+        repo = record.repository
+        if record.copy:
+            await run.services.workers.copy_files(
+                repo.toplevel, record.copy, record.worktree, key=repo.common_dir
+            )
         if record.setup:
             await _carry_out(run, evolve(launch, command=beside.shell("setup", record.setup)))
         snapshot = await run.services.workers.snapshot(
@@ -59,37 +58,6 @@ async def set_up(run: "Run", launch: Launch) -> Launch:
         raise RpcError("AgentFailed", f"cannot set the worktree up: {error}") from error
     await trio.to_thread.run_sync(store.set_bare, record.repository.key, record.task, False)
     return evolve(launch, site=evolve(launch.site, start=snapshot.commit))
-
-
-def _copy(record: Record) -> None:
-    """Copy what the user's checkout has and no commit holds. Blocks. Raises OSError, ValueError."""
-    top, left, size = record.repository.toplevel, MAX_FILES, MAX_BYTES
-    for name in record.copy:
-        found = list(_files(top, name))
-        if not found:
-            raise ValueError(f"{name}, which is to be copied, is not in {top}")
-        for path in found:
-            content = read_file(os.path.join(top, path))
-            if content is None:
-                raise ValueError(f"{path}, which is to be copied, is no regular file")
-            left, size = left - 1, size - len(content)
-            if left < 0 or size < 0:
-                limit = f"{MAX_FILES} files or {MAX_BYTES >> 20} MiB"
-                raise ValueError(f"what is to be copied is more than {limit}; use `setup` for that")
-            mode = stat.S_IMODE(os.stat(os.path.join(top, path)).st_mode) & 0o700
-            write_seed(Path(record.worktree), path, content, mode)
-
-
-def _files(top: str, name: str) -> list[str]:
-    where = os.path.join(top, name)
-    if not os.path.isdir(where):
-        return [name] if os.path.exists(where) else []
-    walked = os.walk(where)
-    return sorted(
-        os.path.relpath(os.path.join(folder, each), top)
-        for folder, _, files in walked
-        for each in files
-    )
 
 
 async def _carry_out(run: "Run", planned: Launch) -> None:
