@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 
 from attrs import frozen
@@ -21,7 +22,9 @@ _ELF = b"\x7fELF"
 _SYSTEM = ("/usr", *STORES)
 
 # An agent's binary may have hundreds of megabytes; it is hashed once per change.
-_hashes: dict[tuple[str, int, int, int, int], str] = {}
+# By path: what the file was when it was read, and its digest. One is read at a time, once.
+_hashes: dict[str, tuple[tuple[int, ...], str]] = {}
+_hashing = threading.Lock()
 
 
 class ExecutableError(RuntimeError):
@@ -223,10 +226,29 @@ def _version(package: str | None) -> str | None:
 
 
 def fingerprint(path: str) -> str:
-    """The SHA-256 of a regular file in hex, computed once for as long as the file is the same."""
+    """The SHA-256 of a regular file in hex, read once for as long as the file is the same.
+
+    The same is what lies on the same place of the disk with the same size and times; nobody can
+    set the time of the last change. Who asks while it is being read waits for that.
+    """
     with open(path, "rb") as file:
-        facts = os.fstat(file.fileno())
-        identity = (path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
-        if identity not in _hashes:
-            _hashes[identity] = hashlib.file_digest(file, "sha256").hexdigest()
-        return _hashes[identity]
+        facts = _facts(file.fileno())
+        if (digest := _known(path, facts)) is not None:
+            return digest
+        with _hashing:
+            if (digest := _known(path, facts)) is None:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                # What was written to meanwhile is read again the next time.
+                if _facts(file.fileno()) == facts:
+                    _hashes[path] = facts, digest
+            return digest
+
+
+def _known(path: str, facts: tuple[int, ...]) -> str | None:
+    found, digest = _hashes.get(path, (None, None))
+    return digest if found == facts else None
+
+
+def _facts(descriptor: int) -> tuple[int, ...]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -41,34 +41,47 @@ class ByHand:
     """The sandbox of a run that has ended, as the daemon compiles it, over another worktree."""
 
     def __init__(self, world: World, run: str, number: int = 0) -> None:
-        self._repo = world.repo
+        self._world = world
         state = StateDirectory.at(str(world.daemon.state))
         found = Record.of_json(RunDirectory(state.run(run)).read_request())
         self._speaks_acp = found.agent == "demo"
+        self._has_tree = found.repository.is_there
         # The entry that git makes in the repository is named after the worktree's folder.
         name = f"{NAME}-{found.agent}-{number}"
         self.tree = world.root / admin_name(evolve(found, task=name))
-        record = evolve(found, task=name, worktree=str(self.tree), continuing=0)
+        record = evolve(found, continuing=0)
+        if self._has_tree:
+            record = evolve(record, task=name, worktree=str(self.tree))
         directory = RunDirectory(world.root / name)
         for path in (directory.artifacts, directory.inputs, directory.scratch):
             path.mkdir(parents=True)
         self._launch = trio.run(_launch_record, world, state, record, directory)
-        remove_worktree(self._repo, self.tree)
+        self._args: list[str] = self._launch["args"]
+        if self._has_tree:
+            remove_worktree(world.repo, self.tree)
 
     @contextmanager
     def worktree(self) -> Iterator[None]:
-        """A fresh worktree where the argv expects it."""
-        add_worktree(self._repo, self.tree)
+        """A fresh worktree where the argv expects it; none for a run that has no repository."""
+        if not self._has_tree:
+            yield
+            return
+        add_worktree(self._world.repo, self.tree)
         try:
             yield
         finally:
-            remove_worktree(self._repo, self.tree)
+            remove_worktree(self._world.repo, self.tree)
+
+    @property
+    def binds(self) -> int:
+        """How many places of the host its sandbox shows."""
+        return sum(word.startswith(("--bind", "--ro-bind", "--dev-bind")) for word in self._args)
 
     def spawn(self) -> "subprocess.Popen[bytes]":
         """Start the agent in its sandbox."""
         data = [memfd(base64.b64decode(item)) for item in self._launch["data"]]
         tokens = {f"{{fd:{index}}}": str(fd) for index, fd in enumerate(data)}
-        words = (os.fsencode(tokens.get(word, word)) for word in self._launch["args"])
+        words = (os.fsencode(tokens.get(word, word)) for word in self._args)
         args = memfd(b"".join(word + b"\0" for word in words))
         try:
             return subprocess.Popen(
@@ -139,8 +152,9 @@ async def _launch_record(
         guest=str(Path(guest_package.__file__ or "").parent),
         admission=Admission(1),
     )
-    tasks = TaskStore(state)
-    tasks.add_run(tasks.get_or_new(record.repository, record.task), record.run)
+    if record.repository.is_there:
+        tasks = TaskStore(state)
+        tasks.add_run(tasks.get_or_new(record.repository, record.task), record.run)
     async with services.workers:
         launch = await prepare(record, directory, services, env)
     return launch_record(launch, services, "/", None)

@@ -113,13 +113,13 @@ class World:
         with self.connect() as connection:
             return str(connection.call("run.start", **members)["run"])
 
-    def wait(self, *runs: str, limit_s: float = 120.0) -> None:
-        """Wait until all have ended well."""
+    def wait(self, *runs: str, limit_s: float = 120.0, outcome: str = "succeeded") -> None:
+        """Wait until all have ended, well where nothing else is said."""
         with self.connect() as connection:
             connection.socket.settimeout(limit_s + 5)
             met = connection.call("run.wait", runs=list(runs), timeout_s=limit_s)
         ended = {run["outcome"] for run in met["runs"]}
-        if ended != {"succeeded"}:
+        if ended != {outcome}:
             raise RuntimeError(f"the runs ended {ended}: {self.daemon.log[-2000:]}")
 
     def command(self, *arguments: str) -> list[str]:

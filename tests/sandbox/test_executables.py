@@ -4,6 +4,9 @@ import hashlib
 import json
 import os
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,10 @@ from coachman_sandbox.executables import (
     resolve,
 )
 
+LARGE_BYTES = 32_000_000
+ASKERS = 4
+# The kernel's clock of files may stand still for this long.
+CLOCK_STEP_S = 0.05
 ELF = b"\x7fELF" + b"\0" * 60
 
 
@@ -161,6 +168,44 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
     program(tmp_path / "new", b"other")
     os.replace(tmp_path / "new", path)
     assert fingerprint(str(path)) == hashlib.sha256(b"other").hexdigest()
+
+
+def test_the_hash_follows_a_file_that_is_made_to_look_the_same(tmp_path: Path) -> None:
+    """Written in place, as long as before and with its time set back, it is read again."""
+    path = program(tmp_path / "tool", b"one")
+    before = path.stat()
+    assert fingerprint(str(path)) == hashlib.sha256(b"one").hexdigest()
+    time.sleep(CLOCK_STEP_S)
+    path.write_bytes(b"two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert fingerprint(str(path)) == hashlib.sha256(b"two").hexdigest()
+
+
+def test_a_large_program_is_read_once_however_many_ask(tmp_path: Path) -> None:
+    """Runs that begin together, and those after them, have its hash of one reading."""
+    path = program(tmp_path / "tool", os.urandom(LARGE_BYTES))
+    together = threading.Barrier(ASKERS)
+
+    def ask(_: int) -> str:
+        together.wait()
+        return fingerprint(str(path))
+
+    before = bytes_read()
+    with ThreadPoolExecutor(ASKERS) as pool:
+        found = set(pool.map(ask, range(ASKERS)))
+    assert LARGE_BYTES <= bytes_read() - before < 2 * LARGE_BYTES
+    assert found == {hashlib.sha256(path.read_bytes()).hexdigest()}
+    before = bytes_read()
+    assert {fingerprint(str(path))} == found
+    assert bytes_read() - before < LARGE_BYTES
+
+
+def bytes_read() -> int:
+    """How much this process has read so far, by any call."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("rchar")).split()[1])
 
 
 def test_the_python_runtime_is_the_base_installation() -> None:

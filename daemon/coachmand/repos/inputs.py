@@ -8,6 +8,7 @@ from typing import Any
 
 from coachmand.repos import beneath
 from coachmand.repos.errors import TOO_LARGE, UNFIT, RepoError
+from coachmand.repos.unsynced import Unsynced
 
 MANIFEST = "manifest.json"
 MAX_FILES = 100_000
@@ -31,10 +32,12 @@ def copy_inputs(sources: list[dict[str, str]], target: str) -> list[dict[str, An
     """
     into = beneath.open_root(beneath.raw(target))
     try:
-        rows = [_copy(beneath.raw(each["path"]), each["name"], into) for each in sources]
+        with Unsynced() as copies:
+            return [
+                _copy(beneath.raw(each["path"]), each["name"], into, copies) for each in sources
+            ]
     finally:
         os.close(into)
-    return rows
 
 
 def fault_of(path: bytes | str, folder: int | None = None) -> str | None:
@@ -46,23 +49,26 @@ def fault_of(path: bytes | str, folder: int | None = None) -> str | None:
     return next((words for matches, words in _KINDS if matches(mode)), None)
 
 
-def _copy(path: bytes, name: str, into: int) -> dict[str, Any]:
+def _copy(path: bytes, name: str, into: int, copies: Unsynced) -> dict[str, Any]:
     target = beneath.raw(name)
     source = _opened(path, None, path)
     try:
         if stat.S_ISDIR(os.fstat(source).st_mode):
-            files = sorted(_copy_tree(source, path, target, into), key=lambda row: row["path"])
+            found = _copy_tree(source, path, target, into, copies)
+            files = sorted(found, key=lambda row: row["path"])
             listed = "".join(f"{row['sha256']}  {row['path']}\n" for row in files)
             sha256 = hashlib.sha256(beneath.raw(listed)).hexdigest()
             size = sum(row["size"] for row in files)
             row = {"name": name, "kind": "directory", "size": size, "sha256": sha256}
             return {**row, "files": files}
-        return {"name": name, "kind": "file", **_copy_file(source, path, target, into)}
+        return {"name": name, "kind": "file", **_copy_file(source, path, target, into, copies)}
     finally:
         os.close(source)
 
 
-def _copy_tree(source: int, path: bytes, target: bytes, into: int) -> Iterator[dict[str, Any]]:
+def _copy_tree(
+    source: int, path: bytes, target: bytes, into: int, copies: Unsynced
+) -> Iterator[dict[str, Any]]:
     """Each file of a directory; what is to come is held by path, whatever the tree's depth."""
     pending, count = [b""], 0
     while pending:
@@ -86,7 +92,7 @@ def _copy_tree(source: int, path: bytes, target: bytes, into: int) -> Iterator[d
                 file = _opened(name, folder, os.path.join(path, inner))
                 try:
                     at = os.path.join(target, inner)
-                    row = _copy_file(file, os.path.join(path, inner), at, into)
+                    row = _copy_file(file, os.path.join(path, inner), at, into, copies)
                 finally:
                     os.close(file)
                 yield {"path": beneath.text(inner), **row}
@@ -110,21 +116,20 @@ def _opened(name: bytes, folder: int | None, shown: bytes) -> int:
     return descriptor
 
 
-def _copy_file(source: int, path: bytes, target: bytes, into: int) -> dict[str, Any]:
+def _copy_file(
+    source: int, path: bytes, target: bytes, into: int, copies: Unsynced
+) -> dict[str, Any]:
     """Its size and digest. What is written while we read shows in its size or its times."""
     before, found, size = _facts(source), hashlib.sha256(), 0
     mode = 0o600 | os.fstat(source).st_mode & stat.S_IXUSR
-    copied = os.open(target, _NEW, mode, dir_fd=into)
-    try:
-        while chunk := os.read(source, beneath.CHUNK_BYTES):
-            found.update(chunk)
-            size += len(chunk)
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[os.write(copied, rest) :]
-        os.fsync(copied)
-    finally:
-        os.close(copied)
+    copied = copies.take(os.open(target, _NEW, mode, dir_fd=into))
+    while chunk := os.read(source, beneath.CHUNK_BYTES):
+        found.update(chunk)
+        size += len(chunk)
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(copied, rest) :]
+        copies.grown(copied)
     if _facts(source) != before or size != before[0]:
         raise _refused(path, "it changed while it was copied")
     return {"size": size, "sha256": found.hexdigest()}
