@@ -33,7 +33,6 @@ SOAK_MINUTES = 1.0
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
 from daemon_process import DaemonProcess, make_repository  # noqa: E402 - found through sys.path
-from forked_daemon import ForkedDaemon  # noqa: E402
 
 # In the background of a script both are ignored, and would be in all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -237,9 +236,9 @@ def daemon(state_dir: Path) -> Iterator[DaemonProcess]:
 
 
 @pytest.fixture
-def forked(state_dir: Path) -> Iterator[ForkedDaemon]:
-    """A daemon that is soon there again."""
-    process = ForkedDaemon(state_dir)
+def executed_daemon(state_dir: Path) -> Iterator[DaemonProcess]:
+    """The same, executed as its users do: slower, and a process of its own from the first."""
+    process = DaemonProcess(state_dir, python=sys.executable)
     process.start()
     yield process
     process.tidy()

@@ -90,7 +90,7 @@ class World:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.repo = make_repository(root / "repo")
-        self.daemon = DaemonProcess(root)
+        self.daemon = DaemonProcess(root, python=sys.executable)
         configured = self.daemon.home / ".config" / "coachman" / "config.toml"
         configured.parent.mkdir(parents=True)
         configured.write_text("")

@@ -37,7 +37,7 @@ for name in sorted(os.listdir("/proc/1/fd")):
 @pytest.fixture
 def handed(state_dir: Path) -> Iterator[DaemonProcess]:
     """A daemon that a service manager started, as it were, with a secret in its environment."""
-    process = DaemonProcess(state_dir, {**HANDED, "OPENAI_API_KEY": SECRET})
+    process = DaemonProcess(state_dir, {**HANDED, "OPENAI_API_KEY": SECRET}, sys.executable)
     process.start()
     yield process
     process.tidy()

@@ -1,6 +1,7 @@
 """From inside a real run: what its agent can reach, and what is left of it afterwards."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,8 @@ SECRET = "canary-0123456789abcdef"
 @pytest.fixture
 def guarded(state_dir: Path) -> Iterator[DaemonProcess]:
     """A daemon with a secret in its environment and one in its user's home."""
-    process = DaemonProcess(state_dir, {"MY_TOKEN": SECRET, "OPENAI_API_KEY": SECRET})
+    env = {"MY_TOKEN": SECRET, "OPENAI_API_KEY": SECRET}
+    process = DaemonProcess(state_dir, env, sys.executable)
     (process.home / ".netrc").write_text(SECRET)
     process.start()
     yield process

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from crash_storm import CrashStorm
-from daemon_process import make_repository
-from forked_daemon import ForkedDaemon
+from daemon_process import DaemonProcess, make_repository
 
 pytestmark = pytest.mark.long
 
@@ -23,11 +22,11 @@ STRETCHES = {
 
 
 @pytest.mark.parametrize("stretch", STRETCHES)
-def test_deaths_are_survived(forked: ForkedDaemon, state_dir: Path, stretch: str) -> None:
+def test_deaths_are_survived(daemon: DaemonProcess, state_dir: Path, stretch: str) -> None:
     """Whoever dies and wherever, what was seen and promised stays true, and every run ends."""
     numbers = count()
     make = lambda: make_repository(state_dir / f"repo-{next(numbers)}")  # noqa: E731
-    storm = CrashStorm(forked, make, random.Random(stretch))
+    storm = CrashStorm(daemon, make, random.Random(stretch))
     for place in STRETCHES[stretch]:
         storm.strike(place)
 

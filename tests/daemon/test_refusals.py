@@ -13,7 +13,6 @@ import recovery_state as at
 from coachmand import failpoints
 from daemon_process import DaemonProcess
 from failing_disk import FailingDisk
-from forked_daemon import ForkedDaemon
 
 POINTS = (
     "disk.write:eio@1",
@@ -29,7 +28,7 @@ POINTS = (
 
 @pytest.fixture
 def disk(state_dir: Path, repo: Path) -> Iterator[FailingDisk]:
-    process = ForkedDaemon(state_dir)
+    process = DaemonProcess(state_dir)
     yield FailingDisk(process, repo)
     process.tidy()
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def shared(state_dir: Path) -> Iterator[DaemonProcess]:
     state_dir.chmod(0o755)
     config = state_dir / "config.toml"
     config.write_text(f'[storage]\nworktrees = "{state_dir}/trees"\n')
-    daemon = DaemonProcess(state_dir, {"COACHMAN_CONFIG": str(config)})
+    daemon = DaemonProcess(state_dir, {"COACHMAN_CONFIG": str(config)}, sys.executable)
     daemon.start()
     yield daemon
     daemon.tidy()

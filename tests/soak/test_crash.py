@@ -12,7 +12,6 @@ import recovery_state as at
 from agents_model import ModelServer
 from crash_storm import CrashStorm, targets
 from daemon_process import DaemonProcess, make_repository
-from forked_daemon import ForkedDaemon
 from recovery_storm import CANCELLED, SCENARIOS, Scenario, Storm
 from recovery_streams import message
 
@@ -118,12 +117,12 @@ def test_a_long_stream_is_whole_behind_its_checkpoints(
     assert (at.directory(daemon, run) / "final.md").read_text() == message(LONG_CHUNKS)
 
 
-def test_every_death_is_survived(forked: ForkedDaemon, state_dir: Path, kills: int) -> None:
+def test_every_death_is_survived(daemon: DaemonProcess, state_dir: Path, kills: int) -> None:
     """Daemon, keeper and agent die at every named step: nothing is orphaned, lost or untrue."""
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance, numbers = random.Random(seed), count()
-    storm = CrashStorm(forked, lambda: make_repository(state_dir / f"repo-{next(numbers)}"), chance)
+    storm = CrashStorm(daemon, lambda: make_repository(state_dir / f"repo-{next(numbers)}"), chance)
     for target in targets(chance):
         # What is counted is counted in each process: a keeper comes to a step once.
         nth = 1 if target.startswith("keeper") else chance.choice((1, 1, 2, 3))

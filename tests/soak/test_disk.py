@@ -7,7 +7,6 @@ import pytest
 
 from daemon_process import DaemonProcess
 from failing_disk import FailingDisk
-from forked_daemon import ForkedDaemon
 
 pytestmark = pytest.mark.soak
 
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.soak
 @pytest.fixture
 def idle(state_dir: Path) -> Iterator[DaemonProcess]:
     """A daemon that was not started yet."""
-    process = ForkedDaemon(state_dir)
+    process = DaemonProcess(state_dir)
     yield process
     process.tidy()
 

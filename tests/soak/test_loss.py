@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forked_daemon import ForkedDaemon
+from daemon_process import DaemonProcess
 from loss_storm import LossStorm, cancel
 from repos_fixtures import git, make_repo
 
@@ -23,7 +23,7 @@ def test_no_interleaving_of_edits_kills_cancels_and_cleanups_loses_a_byte(
     chance = random.Random(seed)
     config = state_dir / "config.toml"
     config.write_text('[retention]\nkeep_ignored = [".env"]\n')
-    daemon = ForkedDaemon(state_dir, {"COACHMAN_CONFIG": str(config)}).start()
+    daemon = DaemonProcess(state_dir, {"COACHMAN_CONFIG": str(config)}).start()
     storms = []
     try:
         for number in range(rounds):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ ASKS = "say hi\nask one\nsay end"
 @pytest.fixture
 def roomy(state_dir: Path) -> Iterator[DaemonProcess]:
     """A daemon with a place for each of the runs."""
-    process = DaemonProcess(state_dir)
+    process = DaemonProcess(state_dir, python=sys.executable)
     config = state_dir / "config.toml"
     config.write_text(f"[capacity]\nmax_active = {RUNS}\n")
     process.env["COACHMAN_CONFIG"] = str(config)
@@ -98,7 +99,7 @@ def test_a_hundred_runs_are_adopted_each_time(
 ) -> None:
     """Whatever is alive when the daemon dies is its successor's within two seconds, whole."""
     (state_dir / "bare").mkdir()
-    bare = DaemonProcess(state_dir / "bare")
+    bare = DaemonProcess(state_dir / "bare", python=sys.executable)
     repos = [make_repository(state_dir / f"repo-{n}") for n in range(REPOSITORIES)]
     runs = []
     for number in range(RUNS):

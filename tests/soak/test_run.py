@@ -1,6 +1,7 @@
 """Agents and clients for minutes on end, and what the daemon takes: `scripts/soak run`."""
 
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ QUIET_WITHIN_S = 120.0
 @pytest.fixture
 def roomy(state_dir: Path) -> Iterator[DaemonProcess]:
     """A daemon with a place for each of the runs."""
-    process = DaemonProcess(state_dir)
+    process = DaemonProcess(state_dir, python=sys.executable)
     config = state_dir / "config.toml"
     config.write_text(CONFIGURATION)
     process.env["COACHMAN_CONFIG"] = str(config)

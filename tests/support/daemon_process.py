@@ -14,6 +14,7 @@ from typing import Any
 import coachman
 from coachmand.keeper.system import start_ticks
 from coachmand.runs.keepers import end_keeper, keeper_alive
+from forked_process import ForkedProcess, fork_daemon
 
 READY_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
@@ -55,10 +56,14 @@ def make_repository(path: Path) -> Path:
 
 
 class DaemonProcess:
-    """One coachmand, started, killed and started again; ``env`` is added to its environment."""
+    """One coachmand, started, killed and started again; ``env`` is added to its environment.
+
+    It is forked off a process that has its modules, unless ``python`` is to execute it as its
+    users do: where its own environment, memory or arguments are looked at.
+    """
 
     def __init__(
-        self, root: Path, env: Mapping[str, str] | None = None, python: str = sys.executable
+        self, root: Path, env: Mapping[str, str] | None = None, python: str | None = None
     ) -> None:
         self.root = root
         self.python = python
@@ -73,7 +78,7 @@ class DaemonProcess:
             "COACHMAN_AUTOSTART": "0",
             **(env or {}),
         }
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProcess | None = None
 
     @property
     def socket(self) -> str:
@@ -88,7 +93,7 @@ class DaemonProcess:
         """Start and wait until it answers."""
         reader, writer = os.pipe()
         with (self.root / "daemon.log").open("ab") as log:
-            self.process = self.spawn_daemon(writer, log.fileno())
+            self.process = self._new_process(writer, log.fileno())
         os.close(writer)
         with os.fdopen(reader, "rb") as pipe:
             ready, _, _ = select.select([pipe], [], [], READY_LIMIT_S)
@@ -97,8 +102,10 @@ class DaemonProcess:
             raise AssertionError(f"the daemon did not start: {answer}\n{self.log[-4000:]}")
         return self
 
-    def spawn_daemon(self, ready: int, log: int) -> Any:
+    def _new_process(self, ready: int, log: int) -> subprocess.Popen[bytes] | ForkedProcess:
         """A new process that will be the daemon; it tells of its readiness on ``ready``."""
+        if self.python is None:
+            return fork_daemon(self.env, ready, log)
         return subprocess.Popen(
             [self.python, "-I", "-m", "coachmand", "--ready-fd", str(ready)],
             env=self.env,

@@ -1,6 +1,6 @@
-"""The program of `forked_daemon`: loads the daemon's modules once, and forks daemons."""
+"""The program of `forked_process`: loads the daemon's modules once, and forks daemons."""
 
-import contextlib
+import gc
 import json
 import os
 import socket
@@ -12,22 +12,33 @@ MESSAGE_BYTES = 256 * 1024
 
 
 def serve(line: socket.socket) -> None:
-    """Fork a daemon for each message: its environment, and where it tells and logs."""
+    """Answer each message: with a new daemon's pid, or with the exit code of one that ended.
+
+    ``{"env": {…}}`` comes with where the daemon tells and logs, ``{"ended": PID}`` alone.
+    """
     while True:
-        asked, fds, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 2)
-        # Those whose numbers are known to whoever wanted them, and not before.
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if not asked:
+        text, fds, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 2)
+        if not text:
             return
-        pid = os.fork()
-        if pid == 0:
-            line.close()
-            be_daemon(json.loads(asked), *fds)
-        for fd in fds:
-            os.close(fd)
-        line.send(str(pid).encode())
+        asked = json.loads(text)
+        answer = fork(line, asked["env"], fds) if fds else code_of(asked["ended"])
+        line.send(str(answer).encode())
+
+
+def fork(line: socket.socket, env: dict[str, str], fds: list[int]) -> int:
+    """The pid of a new daemon."""
+    pid = os.fork()
+    if pid == 0:
+        line.close()
+        be_daemon(env, *fds)
+    for fd in fds:
+        os.close(fd)
+    return pid
+
+
+def code_of(pid: int) -> int:
+    """How a daemon ended, as subprocess tells it."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def be_daemon(env: dict[str, str], ready: int, log: int) -> None:
@@ -47,4 +58,6 @@ def be_daemon(env: dict[str, str], ready: int, log: int) -> None:
 
 
 if __name__ == "__main__":
+    # What is never looked at by a collection is not copied by one.
+    gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))
