@@ -50,7 +50,8 @@ def test_an_allowed_write_ends_well_with_its_usage(agents_dir: Path, tmp_path: P
 
 def test_a_long_sessions_export_is_whole(agents_dir: Path, tmp_path: Path) -> None:
     """An export larger than a pipe's buffer still tells the usage."""
-    text = "word " * 60_000
+    # Each word is a message of the model's, which opencode takes milliseconds for.
+    text = f"{'w' * 99} " * 3_000
     with ModelServer() as model:
         ran, _ = drive(agents_dir, tmp_path, model, {"prompts": [f"SAY {text}"]})
 

@@ -1,4 +1,7 @@
-"""Real agents that speak ACP, in their worktree and sandbox, against the scripted model server."""
+"""Real agents that speak ACP, in their worktree and sandbox, against the scripted model server.
+
+What `tests/agents/live` plays with every agent is not repeated: resumed sessions, cut off tools.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -9,8 +12,7 @@ import pytest
 
 from agents_model import ModelServer
 from agents_parts import PARTS, Part
-from daemon_process import DaemonProcess, git
-from sleepers import new_sleep, sleeping
+from daemon_process import DaemonProcess
 
 pytestmark = [pytest.mark.real_agent, pytest.mark.long]
 
@@ -103,48 +105,6 @@ def test_a_denied_edit_is_not_made(user: User, repo: Path, name: str, outcome: s
     assert decided == ["reject_once"]
     assert result["outcome"] == outcome, result
     assert result["changed_files"] == []
-
-
-@every_agent
-def test_a_session_is_taken_up_again_at_once(
-    user: User, repo: Path, model: ModelServer, name: str
-) -> None:
-    """In the minute of its creation too: the model hears the past, the run counts its own."""
-    daemon, part = user(name)
-    first = run(daemon, part, repo, "SAY first")
-    model.requests.clear()
-    daemon.cli("resume", "t1", "SAY second", cwd=repo)
-    second = result_of(daemon, repo)
-    [asked] = [request for request in model.requests if not request["title"]]
-
-    assert second["outcome"] == "succeeded", second
-    assert second["session"] == first["session"]
-    assert second["final_message"] == "second"
-    assert second["usage"].items() >= model.totals().items()
-    assert asked["messages"] >= 3
-
-
-@every_agent
-def test_a_cancel_in_the_middle_of_a_tool_leaves_no_process(
-    user: User, repo: Path, eventually: Callable[..., object], name: str
-) -> None:
-    """The run ends as cancelled, and what the agent had started is gone with it."""
-    daemon, part = user(name)
-    seconds = new_sleep()
-    (repo / "linger.sh").write_text(f"#!/bin/sh\nexec sleep {seconds}\n")
-    git(repo, "add", ".")
-    git(repo, "commit", "-q", "-m", "tool")
-    daemon.cli(
-        "run", "-d", "-a", part.adapter, "-t", "t1",
-        *(("-m", part.model) if part.model else ()), "RUN sh linger.sh", cwd=repo,
-    )  # fmt: skip
-    eventually(lambda: sleeping(seconds), 180)
-    daemon.cli("cancel", "t1", cwd=repo)
-    daemon.cli("wait", "t1", cwd=repo)
-    result = result_of(daemon, repo)
-
-    assert result["outcome"] == "cancelled", result
-    assert sleeping(seconds) == []
 
 
 def test_the_users_settings_lie_over_coachmans(user: User, repo: Path, model: ModelServer) -> None:

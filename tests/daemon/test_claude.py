@@ -199,5 +199,5 @@ def test_a_killed_daemon_finds_claude_again_in_the_middle_of_a_tool(
 
 def _go(evidence: Path) -> bool:
     """Let the command go on, by a file where the sandbox has /output."""
-    (evidence / "artifacts" / "go").touch()
+    (evidence / "output" / "go").touch()
     return True

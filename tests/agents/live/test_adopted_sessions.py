@@ -55,12 +55,11 @@ def by_hand(stage: Stage, where: Path, *words: str) -> str:
     return done.stdout
 
 
-def begin(stage: Stage, where: Path, text: str) -> str:
-    """The id of a new session, in which the model was told one thing."""
+def begin(stage: Stage, where: Path, text: str, *others: str) -> str:
+    """The id of a new session beside ``others``, in which the model was told one thing."""
     name = stage.part.name
-    before = set(re.findall(ID[name], by_hand(stage, where, *LIST[name])))
     by_hand(stage, where, *SAY[name], text)
-    [new] = set(re.findall(ID[name], by_hand(stage, where, *LIST[name]))) - before
+    [new] = set(re.findall(ID[name], by_hand(stage, where, *LIST[name]))) - set(others)
     return str(new)
 
 
@@ -86,7 +85,7 @@ def test_a_run_goes_on_in_a_copy_of_what_was_begun_by_hand(stage: Stage) -> None
     """The model hears the past, once; the user's own stays as it is, no other session is copied."""
     where = make_repository(stage.root / "My work")
     session = begin(stage, where, "SAY by hand")
-    other = begin(stage, where, "SAY of another")
+    other = begin(stage, where, "SAY of another", session)
     before = kept(stage, stage.daemon.home)
     runs = [
         run(stage, "SAY alone", task="anew"),
