@@ -178,6 +178,30 @@ def test_a_tail_that_was_killed_goes_on_where_its_cursor_file_says(
     assert [p.name for p in state_dir.iterdir() if p.name.startswith("at")] == ["at"]
 
 
+def test_how_a_run_ended_is_said_last(state_dir: Path, journal: Path) -> None:
+    """As with a daemon, where it has ended; its result lies beside the journal."""
+    living = coachman(state_dir, "tail", "@", "--no-follow")
+    append(journal, lines(EVENTS[3:]))
+    result = {"format": 1, "handle": RUN[-5:], "outcome": "failed", "error": {"message": "exit 3"}}
+    (journal.parent / "result.json").write_text(json.dumps(result))
+    ended = coachman(state_dir, "tail", RUN[-5:])
+    quiet = coachman(state_dir, "tail", RUN[-5:], "-q")
+
+    assert "failed" not in living.stderr
+    assert f"{RUN[-5:]} failed: exit 3" in ended.stderr
+    assert "failed" not in quiet.stderr
+
+
+def test_a_cursor_that_only_a_daemon_understands_wants_one(state_dir: Path, journal: Path) -> None:
+    """It is no mistake of the caller's: the daemon is missing, and the hint starts it."""
+    saved = {"format": 1, "of": {"facts": {}}, "at": {"cursor": "c"}}
+    (state_dir / "at").write_text(json.dumps(saved))
+    refused = coachman(state_dir, "tail", "-a", "--no-follow", "--cursor", "at")
+
+    assert refused.returncode == 69
+    assert "next: coachman daemon start" in refused.stderr
+
+
 def test_a_cursor_file_of_another_stream_is_refused(state_dir: Path, journal: Path) -> None:
     """One file holds one stream's place; a file that holds none is named."""
     assert coachman(state_dir, "tail", "@", "--no-follow", "--cursor", "at").returncode == 0

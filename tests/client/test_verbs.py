@@ -168,8 +168,13 @@ def test_list_has_what_needs_attention_first(state_dir: Path) -> None:
         state="waiting",
         attention={"kind": "permission", "question": "npm i\x1b[2J", "tool": {"name": "Bash"}},
     )
+    failed = summary(
+        handle="m2x9d", state="ended", outcome="failed", now=None, error={"message": "exit 3"}
+    )
+    blocked = {**failed, "outcome": "blocked", "error": None, "stop_reason": "refused"}
+    first = summary(tokens=None, cost_usd=None, created_at=0, started_at=0)
     page = {
-        "runs": [summary(tokens=None, cost_usd=None, created_at=0, started_at=0), asking],
+        "runs": [first, asking, failed, blocked],
         "older": 37,
     }
     with daemon_at(state_dir, run__list=page):
@@ -191,7 +196,8 @@ def test_list_has_what_needs_attention_first(state_dir: Path) -> None:
     assert lines[1].endswith("81k  $0.42  2 files +120 -14  Bash: npm i\\x1b[2J")
     assert lines[2].startswith("k7q3x  parser  claude  working")
     assert lines[2].endswith("–      –  2 files +120 -14  cargo test")
-    assert lines[3] == "1 needs you · 37 older: coachman list -a"
+    assert [line.rpartition("  ")[2] for line in lines[3:5]] == ["exit 3", "refused"]
+    assert lines[5] == "1 needs you · 37 older: coachman list -a"
 
 
 def test_list_passes_its_filters_on(state_dir: Path) -> None:

@@ -69,6 +69,8 @@ def test_a_root_run_asks_whoever_watches(daemon: DaemonProcess, repo: Path) -> N
     shown = daemon.cli("permissions").stdout
     with daemon.client() as client:
         attention = client.run.get(run)["attention"]
+    allowed = daemon.cli("answer", handle, "allow")
+    twice = daemon.cli("answer", handle, "left", "-m", "right")
     answered = daemon.cli("answer", handle, "2")
     daemon.cli("wait", handle)
     told, log = daemon.cli("tail", handle).stdout, daemon.cli("log", handle).stdout
@@ -81,6 +83,10 @@ def test_a_root_run_asks_whoever_watches(daemon: DaemonProcess, repo: Path) -> N
     assert "1 question waits" in status
     assert "1 the left   2 right" in shown
     assert f"coachman answer {handle} TEXT" in shown
+    assert (allowed.returncode, twice.returncode) == (64, 64)
+    assert "there is nothing to allow or deny" in allowed.stderr
+    assert "-m allow" in allowed.stderr
+    assert "takes one answer" in twice.stderr
     assert (answered.returncode, answered.stdout) == (0, f"{handle}  answered\n")
     assert outputs(daemon, run) == ["right\nexit 0\n"]
     for text in (told, log):
@@ -89,6 +95,16 @@ def test_a_root_run_asks_whoever_watches(daemon: DaemonProcess, repo: Path) -> N
     [entry] = of_type(daemon, run, "question.answered")
     assert entry["answer"] == "right"
     assert entry["by"]["client"] == "coachman"
+
+
+def test_a_word_that_allows_is_told_where_it_is_meant(daemon: DaemonProcess, repo: Path) -> None:
+    """Behind -m it is the answer as it stands."""
+    run = asking(daemon, repo, asks("allow or deny, which is shorter?"))
+    answered = daemon.cli("answer", run[-5:], "-m", "deny")
+    daemon.cli("wait", run)
+
+    assert answered.returncode == 0, answered.stderr
+    assert outputs(daemon, run) == ["deny\nexit 0\n"]
 
 
 def test_a_question_that_nobody_answers_is_over_at_its_deadline(

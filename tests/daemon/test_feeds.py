@@ -218,11 +218,14 @@ def test_who_is_fed_hears_of_the_ends_before_a_daemon_that_ends_runs_is_gone(
 
 def test_only_a_program_of_the_users_own_is_fed(daemon: DaemonProcess, repo: Path) -> None:
     """It is pinned as a permission handler is, and refused before anything happens."""
+    bare = program(daemon.root / "bare", "cat")
+    bare.write_text("cat >/dev/null\n")
     cases = {
         "which agents reach": (program(repo / "reader", "cat"), "it has to be yours"),
         "written by others": (program(daemon.root / "shared", "cat", 0o722), "it has to be yours"),
         "is no executable file": (program(daemon.root / "plain", "cat", 0o600), "chmod [+]x /"),
         "cannot be opened": (daemon.root / "missing", "check the path"),
+        "names no interpreter": (bare, "begin it with a line that names one, as #!/bin/sh"),
     }
     for why, (path, hint) in cases.items():
         with pytest.raises(coachman.CoachmanError, match=why) as refused:

@@ -131,7 +131,7 @@ def test_a_sealed_run_needs_no_repository(daemon: DaemonProcess) -> None:
     assert result["final_message"].split() == ["/workspace", "0", "refused"]
     assert (result["worktree"], result["base"], result["changed_files"]) == ("", "", [])
     assert [artifact["path"] for artifact in result["artifacts"]] == ["a/report"]
-    assert result["warnings"] == ["left out of the artifacts: link"]
+    assert result["warnings"] == ["left out of the artifacts: link (a link)"]
     assert sorted(str(p.relative_to(artifacts)) for p in artifacts.rglob("*")) == ["a", "a/report"]
     assert not Path(result["evidence_dir"], "output").exists()
 

@@ -9,7 +9,7 @@ import live_runs as live
 import recovery_state as at
 from coachman_sandbox import seccomp
 from coachman_sandbox.host import read_host
-from coachman_sandbox.profiles import caps
+from coachman_sandbox.profiles import PROFILES, caps
 from daemon_process import DaemonProcess, git
 
 SECRET = "canary-policy-77f1"
@@ -130,7 +130,9 @@ def test_the_command_line_shows_both(daemon: DaemonProcess, repo: Path) -> None:
         assert "/run/coachman/demo_agent.py" in text
         assert "disk 10.0 GiB" in text
         assert "--seccomp" in text
-        assert "destination=/workspace" in text
+        assert "read-write  /workspace  = /" in text
+        assert " HOME " in text
+    assert PROFILES["edit"].facts["worktree"] in dry.stdout
     assert "instructions: looked at when it starts" in dry.stdout
     assert f"{sha256(repo / 'AGENTS.md')} AGENTS.md" in shown.stdout
     assert "memory" in shown.stdout

@@ -22,11 +22,12 @@ QUESTION_COLUMNS = 60
 COMMAND = Command(
     "answer X CHOICE|TEXT",
     "Answer what run, task or request X asks. CHOICE is allow, always or deny, the number of\n"
-    "an option, or its id; TEXT is the answer to what a run asks in words. The first answer wins.\n"
+    "an option, or its id; TEXT is the answer to what a run asks in words (behind -m where it\n"
+    "is one of those three words). The first answer wins.\n"
     "Where X lacks what a shell lent before the daemon was restarted, `lend` gives it what this\n"
     "one has of that. With --file X is left out: BASE.req asks, and no daemon is talked to:\n"
     "BASE.req.response is written.",
-    Option("-m --message", "what to tell the agent with it", "TEXT"),
+    Option("-m --message", "what to tell the agent with it, or the answer in words", "TEXT"),
     Option("--request", "which one, where X asks several things", "ID"),
     Option("--file", "answer the file handler's question in BASE.req", "BASE"),
     operands=(0, 2),
@@ -40,17 +41,17 @@ def main(console: "Console", arguments: "Arguments") -> int:
         from .answer_file import answer_file
 
         return answer_file(console, base, arguments)
-    if len(arguments.operands) != len(("X", "CHOICE")):
-        raise UsageError(
-            f"cannot answer: {COMMAND.missing}", hint=f"usage: coachman {COMMAND.usage}"
-        )
-    named, typed = arguments.operands
+    named, typed = [*arguments.operands, None, None][:2]
+    if named is None or (typed is None and arguments.text("message") is None):
+        raise _incomplete()
     client = console.client(introduced=True)
     if typed == LEND and _lacks(client, named, console.directory):
         return _lend(console, client, named)
     asked = _waiting(client, named, arguments.text("request"), console.directory)
     if _in_words(asked):
         return _tell(console, client, asked, typed, arguments)
+    if typed is None:
+        raise _incomplete()
     choice: dict[str, Any] = dict(choose(asked, typed))
     answered = client.permission.answer(
         asked["request"], run=asked["run"], message=arguments.text("message"), **choice
@@ -63,6 +64,10 @@ def main(console: "Console", arguments: "Arguments") -> int:
     return EXIT_OK
 
 
+def _incomplete() -> UsageError:
+    return UsageError(f"cannot answer: {COMMAND.missing}", hint=f"usage: coachman {COMMAND.usage}")
+
+
 def _in_words(asked: "Mapping[str, Any]") -> bool:
     """Whether it is a question that is answered in words."""
     return "asked_at" in asked
@@ -72,15 +77,17 @@ def _tell(
     console: "Console",
     client: "Client",
     asked: "Mapping[str, Any]",
-    typed: str,
+    typed: str | None,
     arguments: "Arguments",
 ) -> int:
-    if arguments.text("message") is not None:
+    said = arguments.text("message")
+    if (typed is None) == (said is None):
         raise UsageError(
-            f"cannot answer {visible(asked['request'])} with -m: it is asked in words",
-            hint="the answer is the word behind X",
+            f"cannot answer {visible(asked['request'])}: it asks in words, and takes one answer",
+            hint="write it behind X, or as -m TEXT to have it told as it stands",
         )
-    answered = client.run.answer(asked["request"], told(asked, typed), run=asked["run"])
+    answer = str(said) if typed is None else told(asked, typed)
+    answered = client.run.answer(asked["request"], answer, run=asked["run"])
     if console.json:
         console.document(answered)
     elif not console.quiet:

@@ -34,6 +34,8 @@ _KINDS: "dict[str, OptionKind]" = {
     "reject_always": "reject_always",
 }
 
+# What nobody would say in reply to a question that is not about a permission.
+_ALLOWING = frozenset({"allow", "always", "deny"})
 # Their order is that in which they are offered.
 _WORDS = {
     "allow_once": "allow",
@@ -79,10 +81,22 @@ def words_for(request: "Mapping[str, Any]") -> str:
 
 
 def told(question: "Mapping[str, Any]", typed: str) -> str:
-    """The answer that ``typed`` is to a question in words: a number is that option's."""
-    options = question["options"]
+    """The answer that ``typed`` is to a question in words: a number is that option's.
+
+    Raises UsageError for a word that allows or denies, where none such is offered: whoever asks
+    in words has nothing that could be allowed, and would be told the bare word.
+    """
+    options = [str(option) for option in question["options"]]
     if typed.isascii() and typed.isdigit() and 1 <= int(typed) <= len(options):
-        return str(options[int(typed) - 1])
+        return options[int(typed) - 1]
+    if typed.lower() in _ALLOWING and typed not in options:
+        asked = visible(question.get("handle") or question.get("run"))
+        raise UsageError(
+            f"cannot answer {visible(question.get('request'))} with {typed!r}:"
+            " it asks in words, and there is nothing to allow or deny",
+            hint=f"say it in words, or this very word with -m {typed}",
+            next=[["coachman", "permissions", asked]],
+        )
     return typed
 
 

@@ -22,6 +22,7 @@ _MEMBERS = (
     "reason",
     "outcome",
     "stop_reason",
+    "error",
     "created_at",
     "started_at",
     "ended_at",
@@ -55,6 +56,11 @@ def read_page(env: "Mapping[str, str]", filters: "Mapping[str, Any]") -> "dict[s
         elif (row := _row(state, run, run in living)) is not None and _passes(row, filters):
             rows.append(row)
     return {"runs": rows, "older": older}
+
+
+def result_of(env: "Mapping[str, str]", run: str) -> "dict[str, Any] | None":
+    """How a run ended; None as long as nothing is written of that."""
+    return _read(os.path.join(state_dir(env), "runs", run), "result.json")
 
 
 def chosen_runs(env: "Mapping[str, str]", facts: "Mapping[str, Any]") -> list[str]:

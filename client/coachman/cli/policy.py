@@ -18,6 +18,11 @@ BY = {
     "nobody": "not set: the kernel refused it",
     None: "held or watched, which is known once it runs",
 }
+# What the compiler calls a path that nothing may be read from.
+MASK = "mask"
+# What a mount is, where that says more than what may be done there.
+ACCESS_OF_KIND = {"symlink": "link", "tmpfs": "in memory", "file": "made here", "cover": "covered"}
+_ACCESS_COLUMNS = 12
 
 
 def compiled_lines(found: "Compiled") -> "Iterator[str]":
@@ -58,16 +63,39 @@ def _cap(cap: "Cap") -> str:
     return f"{visible(name.removesuffix('_bytes')).replace('_', ' ')} {shown}: {BY[cap['by']]}"
 
 
+def fact_lines(facts: "Mapping[str, str]") -> "Iterator[str]":
+    """What a profile lets a run touch, in words."""
+    for fact, meaning in facts.items():
+        yield f"  {visible(fact).replace('_', ' '):<13} {visible(meaning)}"
+
+
 def _part(part: str, value: "Any") -> "Iterator[str]":
     if part == "argv" and isinstance(value, list):
         yield "  argv"
         yield "    " + " ".join(quoted(str(word)) for word in value)
+    elif part == "mounts":
+        yield "  mounts"
+        yield from (f"    {_mount(mount)}" for mount in value)
+    elif part == "environment":
+        yield "  environment (secret ones with *)"
+        names = (f"{each['name']}{'*' if each['secret'] else ''}" for each in value)
+        yield f"    {visible(' '.join(names))}"
     elif isinstance(value, list):
         yield f"  {visible(part)}"
         for entry in value:
             yield f"    {visible(_words(entry))}"
     else:
         yield f"  {visible(part).replace('_', ' ')}: {visible(_words(value))}"
+
+
+def _mount(mount: "Mapping[str, Any]") -> str:
+    """What may be done at a path, and whose it is where it is no bound path of the same name."""
+    kind, path, source = mount["kind"], mount["destination"], mount.get("source")
+    if mount["role"] == MASK:
+        return f"{'hidden':<{_ACCESS_COLUMNS}}{visible(path)}"
+    what = ACCESS_OF_KIND.get(kind) or mount["access"]
+    origin = f"  = {visible(source)}" if source not in (None, path) else ""
+    return f"{visible(what):<{_ACCESS_COLUMNS}}{visible(path)}{origin}"
 
 
 def _words(value: "Any") -> "Any":

@@ -3,7 +3,7 @@
 from ..errors import UsageError
 from ..wire import EXIT_OK
 from .options import Command, Option
-from .policy import policy_lines
+from .policy import fact_lines, policy_lines
 from .visible import visible
 
 TYPE_CHECKING = False
@@ -74,5 +74,5 @@ def _lacks_hosts(agent: str | None) -> str:
 
 
 def _facts(console: "Console", facts: "Mapping[str, str]") -> None:
-    for fact, meaning in facts.items():
-        console.line(f"  {visible(fact).replace('_', ' '):<13} {visible(meaning)}")
+    for line in fact_lines(facts):
+        console.line(line)

@@ -128,7 +128,9 @@ def run_row(summary: "Mapping[str, Any]", now_s: float) -> list[str]:
 
 
 def _now(summary: "Mapping[str, Any]") -> str:
-    """What the run is at, and what waits behind it."""
+    """What the run is at, and what waits behind it; once it has ended, why it is no success."""
+    if summary.get("outcome"):
+        return cause(summary)
     waiting = summary.get("queued_prompts") or 0
     prompts = "1 prompt waits" if waiting == 1 else f"{waiting} prompts wait"
     held = "queued behind a limit of its provider" if summary.get("held_until") else ""

@@ -10,13 +10,14 @@ from .grants import granted
 from .inputs import given_inputs
 from .labels import labels_of
 from .options import Command, Option
-from .policy import compiled_lines
+from .policy import compiled_lines, fact_lines
 from .rules import handler_of, rule_of
 from .sources import read_prompt
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ..client import Client
@@ -108,8 +109,11 @@ def main(console: "Console", arguments: "Arguments") -> int:
     client = console.client(autostart=True, introduced=True)
     request["env"] = _lent_with(console, client, request)
     started = client.run.start(**request)
-    if arguments.has("dry-run") or arguments.has("detach"):
-        report(console, started, dry=arguments.has("dry-run"))
+    if arguments.has("dry-run"):
+        report(console, started, facts=_facts(console, client, started))
+        return EXIT_OK
+    if arguments.has("detach"):
+        report(console, started)
         return EXIT_OK
     return stay(console, client, started, keep=bool(started.get("keep")))
 
@@ -256,8 +260,19 @@ def lent(console: "Console", client: "Client", agent: str | None) -> dict[str, s
     return carried(console.env, declared)
 
 
-def report(console: "Console", started: "RunStarted", *, dry: bool = False) -> None:
-    """Tell of a run that nobody stays with."""
+def _facts(console: "Console", client: "Client", started: "RunStarted") -> "Mapping[str, str]":
+    """What its profile means, in words, where somebody reads it who may know of the host."""
+    if console.json or console.quiet or "compiled" not in started:
+        return {}
+    effective = started["effective"]
+    return client.profile.explain(effective["profile"], effective["agent"])["facts"]
+
+
+def report(
+    console: "Console", started: "RunStarted", *, facts: "Mapping[str, str] | None" = None
+) -> None:
+    """Tell of a run that nobody stays with; with ``facts``, of one that was only tried."""
+    dry = facts is not None
     if console.json:
         console.document(started)
         return
@@ -265,6 +280,8 @@ def report(console: "Console", started: "RunStarted", *, dry: bool = False) -> N
         console.line(visible(started.get("handle") or started.get("task")))
         return
     for line in header(started, dry=dry):
+        console.line(line)
+    for line in fact_lines(facts or {}):
         console.line(line)
     # A daemon of an earlier version tells no more.
     for line in compiled_lines(started["compiled"]) if "compiled" in started else ():

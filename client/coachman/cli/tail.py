@@ -212,7 +212,13 @@ class Tail:
         )
         if facts is None and len(paths) == 1:
             of = {"run": _run_ids(paths)[0]}
-        return self.files(paths, of)
+        code = self.files(paths, of)
+        if "run" in of and code == EXIT_OK and not console.json and not console.quiet:
+            from .offline import result_of
+
+            for line in ending(result) if (result := result_of(console.env, of["run"])) else ():
+                console.note(line)
+        return code
 
     def files(self, paths: "Sequence[str]", of: "dict[str, Any]") -> int:
         """Journal files, as they grow."""
@@ -220,7 +226,7 @@ class Tail:
         printer = self._printer(lambda _event: True, many=len(paths) > 1)
         at = self._resumed(of)
         if "cursor" in at:
-            raise UsageError(
+            raise DaemonNotRunning(
                 "cannot tail --cursor: this one was saved with a daemon and goes on with one only",
                 next=[["coachman", "daemon", "start"]],
             )

@@ -16,7 +16,10 @@ from attrs import define, field, frozen
 MAX_BYTES = 64 * 1024 * 1024
 MAX_LINKS = 40
 CHECK_PATH = "check the path: a program has to be there that you may read"
+NO_INTERPRETER = "begin it with a line that names one, as #!/bin/sh"
 _CHUNK_BYTES = 1 << 20
+# Any program that is no text has a zero byte in its header.
+_HEAD_BYTES = 256
 # A symlink is not followed at the last step, and a FIFO keeps nobody waiting.
 OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 # Who may have made what is trusted: the user, and whoever installs programs for everybody.
@@ -149,10 +152,18 @@ def _open(path: str) -> Program:
         check_owned(found)
         if found.st_size > MAX_BYTES:
             raise UntrustedError(f"has more than {MAX_BYTES >> 20} MiB")
+        if _names_no_interpreter(fd):
+            raise UntrustedError("is a script that names no interpreter", NO_INTERPRETER)
         return Program(path, fd, _digest(fd), _mark(found))
     except BaseException:
         os.close(fd)
         raise
+
+
+def _names_no_interpreter(fd: int) -> bool:
+    """Whether it is text that the kernel refuses to execute. A shell would guess; nobody else."""
+    head = os.pread(fd, _HEAD_BYTES, 0)
+    return not head.startswith(b"#!") and b"\0" not in head
 
 
 def _mark(found: os.stat_result) -> tuple[int, ...]:

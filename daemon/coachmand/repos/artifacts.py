@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from attrs import asdict
@@ -19,6 +20,7 @@ MAX_LEFT_OUT = 1000
 # Sparse files cost an agent nothing: beyond this, a file is listed but not read.
 MAX_HASHED_BYTES = 4 * 1024**3
 _OWN_FILE = stat.S_IRUSR | stat.S_IWUSR
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 # Where a file is while it is copied.
 _PARTIAL = b".coachman-partial-%s"
 
@@ -49,40 +51,43 @@ def hash_tree(directory: str) -> list[dict[str, Any]]:
 def archive(source: str, target: str) -> dict[str, Any]:
     """Move each regular file below ``source``, which nobody writes any more, to ``target``.
 
-    Links, pipes, sockets and what cannot be opened stay where they are: their paths are
-    ``left_out``, the first `MAX_LEFT_OUT`. ``artifacts`` are all that ``target`` holds then. A
-    second call goes on where the first was interrupted.
+    Links, pipes, sockets and what cannot be opened stay where they are: ``left_out`` are their
+    paths, the first `MAX_LEFT_OUT`, each with what it is. ``artifacts`` are all that ``target``
+    holds then. A second call goes on where the first was interrupted.
     """
-    left_out: list[str] = []
+    left_out: dict[str, str] = {}
     # None at all where it was taken away before.
     with contextlib.suppress(FileNotFoundError):
         _move_all(source, target, left_out)
-    return {"artifacts": hash_tree(target), "left_out": left_out[:MAX_LEFT_OUT]}
+    return {
+        "artifacts": hash_tree(target),
+        "left_out": dict(islice(left_out.items(), MAX_LEFT_OUT)),
+    }
 
 
-def _move_all(source: str, target: str, left_out: list[str]) -> None:
+def _move_all(source: str, target: str, left_out: dict[str, str]) -> None:
     root = beneath.open_root(beneath.raw(source))
     try:
         into = beneath.open_root(beneath.raw(target))
         try:
             for folder, name, path in _entries(root, left_out):
-                if not _moved(folder, name, into, path):
-                    left_out.append(beneath.text(path))
+                if why := _move(folder, name, into, path):
+                    left_out[beneath.text(path)] = why
         finally:
             os.close(into)
     finally:
         os.close(root)
 
 
-def _entries(root: int, left_out: list[str]) -> Iterator[tuple[int, bytes, bytes]]:
+def _entries(root: int, left_out: dict[str, str]) -> Iterator[tuple[int, bytes, bytes]]:
     """What is no directory: the directory that it lies in, its name there, its path."""
     pending = [b""]
     while pending:
         path = pending.pop()
         try:
             folder = beneath.open_folder(root, path)
-        except OSError:
-            left_out.append(beneath.text(path))
+        except OSError as error:
+            left_out[beneath.text(path)] = _unreadable(error)
             continue
         try:
             for name in beneath.names_in(folder):
@@ -96,17 +101,18 @@ def _entries(root: int, left_out: list[str]) -> Iterator[tuple[int, bytes, bytes
             os.close(folder)
 
 
-def _moved(folder: int, name: bytes, into: int, path: bytes) -> bool:
-    """Whether a regular file is in its new place, readable by its owner alone."""
+def _move(folder: int, name: bytes, into: int, path: bytes) -> str:
+    """Put a regular file in its new place, readable by its owner alone; why not, "" where it is."""
     try:
-        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return False
+        kind = stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        if kind != stat.S_IFREG:
+            return _KINDS.get(kind, "a special file")
         deletion.make_accessible(name, folder, os.O_PATH | os.O_NOFOLLOW, _OWN_FILE)
         descriptor = beneath.open_file(folder, name)
-    except OSError:
-        return False
+    except OSError as error:
+        return _unreadable(error)
     if descriptor is None:
-        return False
+        return "not what it was"
     try:
         mode = os.fstat(descriptor).st_mode
         os.fchmod(descriptor, _OWN_FILE | mode & stat.S_IXUSR)
@@ -120,7 +126,11 @@ def _moved(folder: int, name: bytes, into: int, path: bytes) -> bool:
             os.unlink(name, dir_fd=folder)
     finally:
         os.close(descriptor)
-    return True
+    return ""
+
+
+def _unreadable(error: OSError) -> str:
+    return f"not to be opened: {error.strerror}"
 
 
 def _make_parents(into: int, path: bytes) -> None:

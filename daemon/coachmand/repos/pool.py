@@ -289,7 +289,7 @@ class GitWorkers:
         """Move the regular files below ``source``, which may be gone, into ``target``."""
         result = await self._call(_NO_REPOSITORY, "archive", source=source, target=target)
         artifacts = tuple(Artifact(**each) for each in result["artifacts"])
-        return Archived(artifacts, tuple(result["left_out"]))
+        return Archived(artifacts, result["left_out"])
 
     async def hash_instructions(
         self, directory: str, subfolder: str, *, key: str = _NO_REPOSITORY

@@ -1,8 +1,9 @@
 """What git operations return. Paths are text with undecodable bytes as surrogates."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 
 @frozen
@@ -43,10 +44,10 @@ class Snapshot:
 
 @frozen
 class Archived:
-    """What an agent left, in a place of its own; ``left_out`` are links and special files."""
+    """What an agent left, in a place of its own; ``left_out`` says of other paths what they are."""
 
     artifacts: tuple["Artifact", ...]
-    left_out: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(factory=dict)
 
 
 @frozen

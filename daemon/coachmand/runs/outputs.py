@@ -1,13 +1,14 @@
 """What a run leaves besides changes: its files for whoever asked, taken from the agent."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
 import trio
-from attrs import frozen
+from attrs import field, frozen
 
 from coachman_sandbox.layout import OUTPUT
 
@@ -28,7 +29,7 @@ class Kept:
     """The files that a run left, archived; ``warnings`` say what of it is not."""
 
     artifacts: tuple[Artifact, ...] = ()
-    left_out: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -47,7 +48,10 @@ async def archive(run: "Run") -> Kept:
         await workers.delete_tree(str(source))
     except RepoError as error:
         return Kept(warnings=(f"what it left is in {source}: {error.message}",))
-    named = (f"left out of the artifacts: {path}" for path in found.left_out[:MAX_NAMED])
+    named = (
+        f"left out of the artifacts: {path} ({why})"
+        for path, why in islice(found.left_out.items(), MAX_NAMED)
+    )
     return Kept(found.artifacts, found.left_out, tuple(named))
 
 
@@ -61,7 +65,7 @@ def missing(expected: Sequence[str], kept: Kept) -> str:
 
 
 def _named(path: str, kept: Kept) -> str:
-    return f"{path} (but a link or special file)" if path in kept.left_out else path
+    return f"{path} (but {kept.left_out[path]})" if path in kept.left_out else path
 
 
 def _is_filled(source: Path, target: Path) -> bool:
