@@ -13,14 +13,19 @@ from coachman.wire import (
 
 @frozen
 class Bounds:
-    """``connections`` at once on one socket (None: any number), each with so much in flight."""
+    """``connections`` at once on one socket (None: any number), each with so much in flight.
+
+    ``hostile``: what clients send along, a socket that lingers for one, may stall whoever lets go
+    of it, which is then never the daemon's loop.
+    """
 
     line_bytes: int
     in_flight: int
     connections: int | None = None
+    hostile: bool = False
 
 
 OF_CLIENTS = Bounds(MAX_REQUEST_LINE_BYTES, MAX_REQUESTS_IN_FLIGHT)
 OF_DELEGATES = Bounds(
-    DELEGATE_REQUEST_LINE_BYTES, DELEGATE_REQUESTS_IN_FLIGHT, DELEGATE_CONNECTIONS
+    DELEGATE_REQUEST_LINE_BYTES, DELEGATE_REQUESTS_IN_FLIGHT, DELEGATE_CONNECTIONS, hostile=True
 )

@@ -14,6 +14,7 @@ import structlog
 import trio
 
 from coachmand.rpc.bounds import OF_CLIENTS, Bounds
+from coachmand.rpc.channel import hang_up
 from coachmand.rpc.envelope import encode_error
 from coachmand.rpc.errors import RpcError, internal_error
 from coachmand.rpc.peer import Credentials, Peer
@@ -86,7 +87,8 @@ class Listener:
         """Stop listening and unlink the socket, unless another one took its place."""
         if self._sock.fileno() == -1:
             return
-        self._sock.close()
+        # Who is in its backlog may have sent something already.
+        hang_up(self._sock, hostile=self._bounds.hostile)
         if self._owned and self._identity() == self._bound:
             os.unlink(self._name, dir_fd=self._directory)
         os.close(self._directory)
@@ -126,7 +128,7 @@ class Listener:
                     peer = Peer(sock, registry, _credentials(sock), self._bounds)
                     refusal = self._refusal(peer.credentials)
                     if refusal is not None:
-                        _turn_away(sock, peer.credentials, refusal)
+                        self._turn_away(sock, peer.credentials, refusal)
                         continue
                     self.peers.add(peer)
                     nursery.start_soon(self._serve_peer, peer, make_context)
@@ -155,6 +157,12 @@ class Listener:
             internal_error(error, "connection")
         finally:
             self.peers.discard(peer)
+
+    def _turn_away(self, sock: socket.socket, who: Credentials, error: RpcError) -> None:
+        log.warning("connection_refused", pid=who.pid, uid=who.uid, why=error.name)
+        with suppress(OSError):
+            sock.send(encode_error(None, error))
+        hang_up(sock, hostile=self._bounds.hostile)
 
     async def _accept(self) -> socket.socket:
         while True:
@@ -253,9 +261,3 @@ def _credentials(sock: socket.socket) -> Credentials:
 
 def _may_connect(uid: int) -> bool:
     return uid in (0, os.geteuid())
-
-
-def _turn_away(sock: socket.socket, who: Credentials, error: RpcError) -> None:
-    log.warning("connection_refused", pid=who.pid, uid=who.uid, why=error.name)
-    with sock, suppress(OSError):
-        sock.send(encode_error(None, error))

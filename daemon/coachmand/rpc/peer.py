@@ -11,6 +11,7 @@ from jsonrpcserver.request import Request
 from jsonrpcserver.sentinels import NOID
 
 from coachmand.rpc.bounds import OF_CLIENTS, Bounds
+from coachmand.rpc.channel import Channel
 from coachmand.rpc.envelope import Refusal, encode_error, encode_notification, encode_result, parse
 from coachmand.rpc.errors import RpcError, as_rpc_error
 from coachmand.rpc.lines import LineSplitter, LineTooLongError
@@ -61,6 +62,7 @@ class Peer:
         # What of events is for the one at the other end.
         self.veil: Callable[[bytes], bytes] = lambda lines: lines
         self._sock = sock
+        self._channel = Channel(sock, hostile=bounds.hostile)
         self._registry = registry
         self._outbox = Outbox(sock)
         self._in_flight: dict[Any, trio.CancelScope] = {}
@@ -90,7 +92,7 @@ class Peer:
             with self._connection:
                 await self._serve()
         finally:
-            self._sock.close()
+            self._channel.close()
             for callback in self.on_close:
                 callback()
 
@@ -123,7 +125,7 @@ class Peer:
     async def _receive(self, connection: trio.Nursery) -> None:
         splitter = LineSplitter(self.bounds.line_bytes)
         try:
-            while chunk := await self._read():
+            while chunk := await self._channel.receive(READ_BYTES):
                 await self._take_all(splitter.feed(chunk))
             await self._take_all([splitter.rest()])
         except LineTooLongError:
@@ -133,12 +135,6 @@ class Peer:
             connection.cancel_scope.cancel()
         else:
             connection.start_soon(self._watch_for_hangup, connection.cancel_scope)
-
-    async def _read(self) -> bytes:
-        while True:
-            await trio.lowlevel.wait_readable(self._sock)
-            with suppress(BlockingIOError):
-                return self._sock.recv(READ_BYTES)
 
     async def _take_all(self, lines: list[bytes]) -> None:
         for line in lines:
@@ -231,7 +227,7 @@ class Peer:
             await self._outbox.drained()
             self._sock.shutdown(socket.SHUT_WR)
             # Closing with bytes unread would reset the connection under the reply.
-            while await self._read():
+            while await self._channel.receive(READ_BYTES):
                 pass
 
     # --- ending -----------------------------------------------------------------
