@@ -21,7 +21,6 @@ TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 SOURCE_ROOTS = tuple(ROOT / name for name in ("client", "daemon", "adapters", "sandbox"))
 IN_CI = os.environ.get("CI") == "true"
-POLL_INTERVAL_S = 0.01
 EVENTUALLY_S = 60.0
 SOAK_ROUNDS = 20 if IN_CI else 100
 SOAK_KILLS = 200
@@ -33,6 +32,7 @@ SOAK_MINUTES = 1.0
 sys.path[:0] = [str(TESTS / "support"), *map(str, SOURCE_ROOTS)]
 
 from daemon_process import DaemonProcess, make_repository  # noqa: E402 - found through sys.path
+from looking import pauses  # noqa: E402
 
 # In the background of a script both are ignored, and would be in all that is started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -198,11 +198,11 @@ def eventually() -> Callable[..., object]:
     """
 
     def wait(condition: Callable[[], object], within_s: float = EVENTUALLY_S) -> object:
-        ends = time.monotonic() + within_s
+        ends, pause_s = time.monotonic() + within_s, pauses()
         while not (value := condition()):
             if time.monotonic() > ends:
                 pytest.fail(f"{condition.__qualname__} did not hold within {within_s} s")
-            time.sleep(POLL_INTERVAL_S)
+            time.sleep(next(pause_s))
         return value
 
     return wait
@@ -214,13 +214,13 @@ def eventually_async() -> Callable[..., Awaitable[object]]:
 
     async def wait(condition: Callable[[], object], within_s: float = EVENTUALLY_S) -> object:
         with trio.move_on_after(within_s):
-            while True:
+            for pause_s in pauses():
                 value = condition()
                 if isinstance(value, Awaitable):
                     value = await value
                 if value:
                     return value
-                await trio.sleep(POLL_INTERVAL_S)
+                await trio.sleep(pause_s)
         pytest.fail(f"{condition.__qualname__} did not hold within {within_s} s")
 
     return wait

@@ -48,18 +48,17 @@ def test_a_result_tells_what_it_came_to(daemon: DaemonProcess, repo: Path) -> No
     assert not {*first} & {*other}
 
 
-@pytest.mark.parametrize(
-    ("words", "outcome", "code"),
-    [("limit", "limited", 75), ("noise", "timed_out", 124), ("later", "timed_out", 124)],
-)
-def test_silence_after_words_of_a_limit_is_that_limit(
-    stage: Stage, words: str, outcome: str, code: int
-) -> None:
+def test_silence_after_words_of_a_limit_is_that_limit(stage: Stage) -> None:
     """An agent that asks again by itself tells it on stderr at most; else it has just stalled."""
-    run = stage.start("acp", f"retries {words}", timeouts={"stall_s": 3})
-    result = stage.result(run)
-    waited = stage.daemon.cli("wait", run, cwd=stage.repo)
-
-    assert (result["outcome"], result["stop_reason"], waited.returncode) == (outcome, "stall", code)
-    assert ("status 429" in result["error"]["message"]) is (outcome == "limited")
-    at.check_journal(stage.daemon.events(run))
+    ends = {"limit": ("limited", 75), "noise": ("timed_out", 124), "later": ("timed_out", 124)}
+    runs = {
+        words: stage.start("acp", f"retries {words}", timeouts={"stall_s": 3}) for words in ends
+    }
+    for words, run in runs.items():
+        outcome, code = ends[words]
+        result = stage.result(run)
+        waited = stage.daemon.cli("wait", run, cwd=stage.repo)
+        ended = (result["outcome"], result["stop_reason"], waited.returncode)
+        assert ended == (outcome, "stall", code), words
+        assert ("status 429" in result["error"]["message"]) is (outcome == "limited")
+        at.check_journal(stage.daemon.events(run))

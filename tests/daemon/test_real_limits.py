@@ -11,7 +11,7 @@ import coachman
 import live_runs as live
 import recovery_state as at
 from agents_model import ModelServer
-from agents_parts import PARTS
+from agents_parts import PARTS, Part
 from daemon_process import DaemonProcess
 
 pytestmark = pytest.mark.real_agent
@@ -106,22 +106,29 @@ def test_a_budget_ends_a_long_run(
     assert len(model.requests) <= 6
 
 
-@pytest.mark.parametrize(("agent", "outcome"), [("opencode", "timed_out"), ("gemini", "limited")])
 def test_a_limit_that_an_agent_sits_out_in_silence_ends_with_its_silence(
-    daemon: DaemonProcess, repo: Path, model: ModelServer, agent: str, outcome: str
+    daemon: DaemonProcess, repo: Path
 ) -> None:
     """It asks again for ever and ends no turn: what it told of that anywhere decides."""
-    part = PARTS[agent]
+    ends = {"opencode": "timed_out", "gemini": "limited"}
+    with ModelServer() as first, ModelServer() as second:
+        models = dict(zip(ends, (first, second), strict=True))
+        # Side by side: each is waited for until it was silent for long.
+        runs = {agent: sits_out(daemon, repo, PARTS[agent], models[agent]) for agent in ends}
+        for agent, run in runs.items():
+            result = at.result(daemon, run, timeout_s=200)
+            assert (result["outcome"], result["stop_reason"]) == (ends[agent], "stall")
+            assert len(models[agent].requests) > 1
+            assert live.of_type(daemon, run, "limit.reached") == []
+    assert daemon.keepers() == []
+
+
+def sits_out(daemon: DaemonProcess, repo: Path, part: Part, model: ModelServer) -> str:
+    """A run of an agent whose model has reached its limit."""
     for name, text in part.files(model).items():
         (daemon.home / name).parent.mkdir(parents=True, exist_ok=True)
         (daemon.home / name).write_text(text)
-    run = at.start(
-        daemon, repo, "LIMIT", agent=agent, model=part.model, env=part.env(model),
+    return at.start(
+        daemon, repo, "LIMIT", agent=part.adapter, model=part.model, env=part.env(model),
         timeouts={"stall_s": 30}, on_limit="fail",
     )  # fmt: skip
-    result = at.result(daemon, run, timeout_s=200)
-
-    assert (result["outcome"], result["stop_reason"]) == (outcome, "stall")
-    assert len(model.requests) > 1
-    assert live.of_type(daemon, run, "limit.reached") == []
-    assert daemon.keepers() == []

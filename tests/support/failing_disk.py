@@ -14,9 +14,11 @@ import coachman
 import recovery_state as at
 from coachmand import failpoints
 from daemon_process import DaemonProcess
+from looking import pauses
 from recovery_storm import processes_of
 
 ENDS_WITHIN_S = 120.0
+STUCK_S = 15.0
 PROMPT = "ask one\nsay end"
 STATES = ("ok", "full", "degraded")
 COUNTED = frozenset({"succeeded", "lost", "failed", "empty"})
@@ -71,14 +73,14 @@ class FailingDisk:
         request = self._ask(lambda client: self._question(client, run))
         if request is not None:
             self._ask(lambda c: c.permission.answer(request, run=run, kind="allow"))
-        self._ask(lambda client: client.run.wait([run], timeout_s=15))
+        self._ask(lambda client: client.run.wait([run], timeout_s=STUCK_S))
         state = self._ask(lambda client: client.daemon.status()["storage"]["state"])
         assert state in (*STATES, None)
         again = self._ask(lambda c: c.run.start("say hi", dir=str(self.repo), agent="demo"))
         assert state != "degraded" or again is None, "a degraded daemon took a run"
         if again is not None:
             self._started.append(again["run"])
-            self._ask(lambda client: client.run.wait([again["run"]], timeout_s=15))
+            self._ask(lambda client: client.run.wait([again["run"]], timeout_s=STUCK_S))
 
     def _start(self, client: coachman.Client) -> str:
         told = client.run.start(PROMPT, dir=str(self.repo), agent="demo", permissions="ask")
@@ -86,9 +88,15 @@ class FailingDisk:
         return str(told["run"])
 
     def _question(self, client: coachman.Client, run: str) -> str | None:
-        row = client.run.wait([run], until="attention", timeout_s=15)["runs"][0]
-        assert row["met"] is not None, f"{run} is stuck: {row}"
-        return row["attention"] and str(row["attention"]["request"])
+        ends, pause_s = time.monotonic() + STUCK_S, pauses()
+        while True:
+            row = client.run.wait([run], until="attention", timeout_s=STUCK_S)["runs"][0]
+            assert row["met"] is not None, f"{run} is stuck: {row}"
+            asked = row["attention"]
+            # Room on the disk is waited for as well: it comes, and then the question.
+            if asked is None or asked["request"] or time.monotonic() > ends:
+                return asked and asked["request"] and str(asked["request"])
+            time.sleep(next(pause_s))
 
     def _ask(self, ask: Callable[[coachman.Client], Any]) -> Any:
         """What came of it, None for a refusal, which has to be one that a client can read."""

@@ -16,12 +16,12 @@ from agents_parts import Part
 from coachman import CoachmanError
 from coachmand.runs.keepers import keeper_alive
 from daemon_process import DaemonProcess, git, make_repository
+from looking import pauses
 from sleepers import sleeping
 
 WORKSPACE = "/workspace"
 LIMIT_S = 180.0
 SOON_S = 30.0
-POLL_S = 0.02
 # Tools of the scenarios: one says a word, one goes on for so many seconds, one until it is told.
 NOTE = "#!/bin/sh\necho it ran\n"
 LINGER = "#!/bin/sh\nexec sleep $1\n"
@@ -32,10 +32,10 @@ Event = dict[str, Any]
 
 def eventually(condition: Callable[[], Any], what: str, within_s: float = LIMIT_S) -> Any:
     """What ``condition`` returns once it is true; AssertionError names what never was."""
-    ends = time.monotonic() + within_s
+    ends, pause_s = time.monotonic() + within_s, pauses()
     while not (value := condition()):
         assert time.monotonic() < ends, f"{what}: not within {within_s:.0f} s"
-        time.sleep(POLL_S)
+        time.sleep(next(pause_s))
     return value
 
 
@@ -244,12 +244,12 @@ class Play:
 
     def is_through(self) -> bool:
         """Whether it waits for prompts, now or soon; one that does not is cancelled."""
-        ends = time.monotonic() + SOON_S
+        ends, pause_s = time.monotonic() + SOON_S, pauses()
         while (state := self.state) not in ("parked", "ended"):
             if time.monotonic() > ends:
                 self.cancel()
                 return False
-            time.sleep(POLL_S)
+            time.sleep(next(pause_s))
         return state == "parked"
 
     def result(self, within_s: float = LIMIT_S) -> dict[str, Any]:
