@@ -4,8 +4,11 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 
 import pytest
+import trio
 
 from coachmand.keeper.system import boottime_s
 from coachmand.runs.link import KeeperError, keeper_alive, read_exit
@@ -222,8 +225,43 @@ async def test_an_attempt_has_one_keeper_ever(attempt: Attempt) -> None:
         await attempt.start(["/bin/cat"])
 
 
-async def test_a_keeper_whose_directory_was_deleted_leaves_at_the_end(attempt: Attempt) -> None:
-    """Without a place for its record a keeper still stops its agent, and does not linger."""
+# What the agent is at when its directory goes, and what its keeper has to mask.
+AT: tuple[tuple[str, list[str]], ...] = (
+    ("echo up; sleep 600", []),
+    (STUBBORN, []),
+    ("echo up; while :; do echo more; echo more >&2; sleep 0.1; done", []),
+    ("echo up; sleep 1; echo last words >&2", []),
+    ("echo up", ["hunter2"]),
+)
+
+
+async def test_a_keeper_whose_directory_was_deleted_ends_its_agent_and_leaves(
+    attempts: Callable[..., Attempt],
+) -> None:
+    """It can store nothing and nobody finds it: unasked, it does not linger, whatever it was at."""
+
+    numbers = count()
+
+    async def loses_it(script: str, mask: list[str], *, whole: bool) -> None:
+        attempt = attempts(f"run-{next(numbers)}")
+        await attempt.shell(script, mask=mask, term_grace_s=1)
+        await until(lambda: attempt.stream("stdout").startswith(b"up\n"))
+        pid = attempt.pid
+        # With something to mask it waits for a daemon that does it, when its agent has ended.
+        members = [] if mask else namespace_processes(await attempt.init_pid())
+        await until(lambda: not mask or read_exit(attempt.directory))
+        shutil.rmtree(attempt.directory.parent if whole else attempt.directory)
+        await until(lambda: not is_alive(pid))
+        assert not any_alive(members)
+
+    async with trio.open_nursery() as nursery:
+        for script, mask in AT:
+            for whole in (False, True):
+                nursery.start_soon(partial(loses_it, script, mask, whole=whole))
+
+
+async def test_a_keeper_whose_directory_was_deleted_obeys_at_once(attempt: Attempt) -> None:
+    """Without a place for its record a keeper that gets SIGTERM still stops its agent."""
     await attempt.shell("echo up; sleep 600")
     await until(lambda: attempt.stream("stdout") == b"up\n")
     pid, members = attempt.pid, namespace_processes(await attempt.init_pid())

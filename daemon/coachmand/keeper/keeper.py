@@ -36,6 +36,7 @@ LEAVE_LIMIT_S = 5.0
 SECRETS_LIMIT_S = 24 * 3600.0
 # Timers stand still while the machine sleeps, the wall deadline does not.
 DEADLINE_CHECK_S = 30.0
+DIRECTORY_CHECK_S = 5.0
 
 
 class Keeper:
@@ -89,6 +90,7 @@ class Keeper:
         reach("keeper.spawned")
         self._handle_signals()
         self.check_deadline()
+        self._check_directory()
 
     def run(self) -> None:
         """Serve until the sandbox ended and its end is on disk and told."""
@@ -203,6 +205,13 @@ class Keeper:
             self.cause = cause
             self.sandbox.kill()
 
+    def _check_directory(self) -> None:
+        """What an agent does that nobody can ever hear of is for nothing."""
+        if self._is_homeless():
+            log("cannot go on: the directory was deleted")
+            self._stop("keeper")
+        self._loop.after(DIRECTORY_CHECK_S, self._check_directory)
+
     def _handle_signals(self) -> None:
         read, write = os.pipe()
         os.set_blocking(read, False)
@@ -233,15 +242,15 @@ class Keeper:
         """Make everything durable once the pipes are drained, and tell the end."""
         if not self.outputs.draining:
             self.outputs.drain()
-        if not self.outputs.drained or not (self.network is None or self.network.over):
+        drained = self.outputs.drained or self._is_homeless()
+        if not drained or not (self.network is None or self.network.over):
             return
         self._sync_logs()
         record = exit_record(self)
         try:
             replace_file(self._directory, EXIT_NAME, encode(record), durable=True)
         except OSError as error:
-            # With the directory deleted there is nowhere to write and nobody to tell.
-            if os.fstat(self._directory).st_nlink:
+            if not self._is_homeless():
                 self.outputs.refused(EXIT_NAME, error)
                 return
         reach("keeper.exit_written")
@@ -266,7 +275,11 @@ class Keeper:
 
     def _keeps_secrets(self) -> bool:
         """Whether the logs are not masked yet: what to mask in them is nowhere on disk."""
-        return bool(self.mask) and not self._dismissed
+        return bool(self.mask) and not self._dismissed and not self._is_homeless()
+
+    def _is_homeless(self) -> bool:
+        """Whether its directory was deleted: it can store nothing, and nobody finds it again."""
+        return os.fstat(self._directory).st_nlink == 0
 
     def _tell_end(self) -> None:
         """Tell each daemon that attaches once; without secrets to keep, leave soon after."""
