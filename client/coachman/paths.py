@@ -7,6 +7,13 @@ always agree. No path is created here.
 from collections.abc import Mapping
 
 SOCKET_NAME = "control.sock"
+# Where systemd's tools are. PATH is not asked, which may lead into what a repository brings along.
+TOOLS_PATH = ":".join(
+    (
+        *("/usr/bin", "/bin", "/usr/local/bin"),
+        *("/run/current-system/sw/bin", "/run/current-system/profile/bin"),
+    )
+)
 
 
 def home(env: Mapping[str, str]) -> str:

@@ -141,12 +141,14 @@ def start(env: "Mapping[str, str]") -> bool:
 
 
 def run(env: "Mapping[str, str]", *argv: str) -> tuple[int, str]:
-    """Run a program to its end; its exit code (127: there is none) and all it printed."""
+    """Run one of systemd's tools; its exit code (127: there is none) and all it printed."""
     import shutil
 
-    program = shutil.which(argv[0], path=env.get("PATH"))
+    from .paths import TOOLS_PATH
+
+    program = shutil.which(argv[0], path=TOOLS_PATH)
     if program is None:
-        return EXIT_NOT_FOUND, f"{argv[0]} was not found on PATH"
+        return EXIT_NOT_FOUND, f"{argv[0]} was not found in {TOOLS_PATH}"
     read_end, write_end = os.pipe()
     with open(read_end, "rb") as said:
         try:

@@ -9,10 +9,15 @@ from typing import Literal
 
 from attrs import frozen
 
+from .host import STORES
+from .policy import contains
+
 # 0.8 brought --disable-userns; --size is older.
 OLDEST_VERSION = (0, 8)
-# An agent writes as us: only a file that we could not write ourselves is the system's.
+# An agent writes as us: only a file that we could not write ourselves is the system's. Root
+# could write them all, so that to root it has to lie where packages put theirs as well.
 SYSTEM_OWNER_UIDS = frozenset({0})
+SYSTEM_DIRECTORIES = ("/usr", "/bin", "/sbin", "/opt", *STORES)
 VERSION_LIMIT_S = 10.0
 # What bubblewrap itself is run with: its environment can be read inside.
 CLEAN_ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -41,8 +46,8 @@ def find_bwrap(env: Mapping[str, str]) -> Bwrap:
     """
     passed_over: list[str] = []
     for path in _on_path(env.get("PATH", "")):
-        if not _is_the_systems(path):
-            passed_over.append(f"{path} is not owned by root alone")
+        if fault := _fault_of(path):
+            passed_over.append(f"{path} {fault}")
             continue
         version = version_of(path)
         if new_enough(version):
@@ -98,9 +103,14 @@ def _on_path(search: str) -> Iterator[str]:
             yield os.path.realpath(path)
 
 
-def _is_the_systems(path: str) -> bool:
+def _fault_of(path: str) -> str | None:
+    """Why a file is not taken for the system's."""
     facts = os.stat(path)
-    return facts.st_uid in SYSTEM_OWNER_UIDS and not facts.st_mode & 0o022
+    if facts.st_uid not in SYSTEM_OWNER_UIDS or facts.st_mode & 0o022:
+        return "is not owned by root alone"
+    if os.geteuid() == 0 and not any(contains(each, path) for each in SYSTEM_DIRECTORIES):
+        return f"lies in none of {', '.join(SYSTEM_DIRECTORIES)}, and we are root ourselves"
+    return None
 
 
 def _wheel() -> str | None:

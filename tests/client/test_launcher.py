@@ -91,6 +91,26 @@ def test_nothing_around_can_be_imported(prefix: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_no_interpreter_of_a_repository_is_taken(prefix: Path, tmp_path: Path) -> None:
+    """An installation without one of its own finds it on PATH, but for what lies where we are."""
+    install(prefix)
+    (prefix / "bin/python").unlink()
+    name, ran = f"python3.{sys.version_info.minor}", tmp_path / "ran"
+    repo = tmp_path / "repo"
+    places = [repo, repo / ".venv/bin", repo / "sub"]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (place / name).chmod(0o755)
+    (repo / ".git").mkdir()
+    named = [*map(str, places), ".", "", "sub", ".venv/bin"]
+    path = ":".join([*named, f"{sys.base_prefix}/bin", os.environ["PATH"]])
+    done = version(prefix / "bin/coachman", cwd=repo / "sub", env={"PATH": path})
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not ran.exists()
+
+
 def test_a_broken_installation_says_so(prefix: Path) -> None:
     """Without a package the launcher exits 70 and tells where it looked."""
     done = version(prefix / "bin/coachman")

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +126,29 @@ def test_what_is_archived_belongs_to_nobody_else(tmp_path: Path) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in target.rglob("*")}
     assert {modes["f"], modes["tool"], modes["deep"]} == {0o600, 0o700}
     assert os.readlink(source / "gone") == str(tmp_path / "canary")
+
+
+def test_a_hole_is_none_on_another_file_system_either(tmp_path: Path) -> None:
+    """A file of a tebibyte that took no room takes none where it is copied to, and is whole."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="cm-") as elsewhere:
+        source, target = Path(elsewhere), tmp_path / "artifacts"
+        assert source.stat().st_dev != tmp_path.stat().st_dev
+        target.mkdir()
+        with (source / "sparse").open("wb") as file:
+            file.seek(1 << 30)
+            file.write(b"middle")
+            file.truncate(1 << 40)
+        (source / "zone").write_text("after it")
+        found = artifacts.archive(str(source), str(target))
+
+    kept = (target / "sparse").stat()
+    assert [(row["path"], row["size"]) for row in found["artifacts"]] == [
+        ("sparse", 1 << 40),
+        ("zone", 8),
+    ]
+    # The first is too large to be read, which is no reason not to read the other.
+    assert [row["sha256"] is None for row in found["artifacts"]] == [True, False]
+    assert kept.st_blocks * 512 < 1 << 20
+    with (target / "sparse").open("rb") as file:
+        file.seek((1 << 30) - 1)
+        assert file.read(8) == b"\0middle\0"

@@ -13,6 +13,11 @@ from coachmand.runs.scopes import LIMIT_S, Scopes
 CAPS = Caps(memory_bytes=3 << 30)
 
 
+@pytest.fixture(autouse=True)
+def _tools(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coachmand.runs.scopes.TOOLS_PATH", str(state_dir))
+
+
 def busctl(directory: Path, script: str) -> dict[str, str]:
     """An environment whose busctl is ``script``."""
     program = directory / "busctl"

@@ -19,6 +19,7 @@ def fake(directory: Path, answer: str) -> str:
 @pytest.fixture(autouse=True)
 def _we_are_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finder, "SYSTEM_OWNER_UIDS", frozenset({os.getuid()}))
+    monkeypatch.setattr(finder, "SYSTEM_DIRECTORIES", ("/",))
 
 
 def test_the_systems_is_preferred(tmp_path: Path) -> None:
@@ -51,6 +52,20 @@ def test_what_others_may_write_is_not_the_systems(
     assert finder.find_bwrap({"PATH": shared}).source == "system"
     monkeypatch.setattr(finder, "SYSTEM_OWNER_UIDS", frozenset())
     assert finder.find_bwrap({"PATH": shared}).source == "wheel"
+
+
+def test_to_root_only_what_lies_where_packages_do_is_the_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root owns what it checked out as well: a repository's bwrap is not even asked its version."""
+    monkeypatch.setattr(finder, "SYSTEM_DIRECTORIES", ("/usr", str(tmp_path / "opt")))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "opt").mkdir()
+    own = fake(tmp_path / "bin", "bubblewrap 0.11.0")
+    systems = fake(tmp_path / "opt/bin", "bubblewrap 0.11.0")
+
+    assert "bin/bwrap lies in none of /usr" in finder.find_bwrap({"PATH": own}).why
+    assert finder.find_bwrap({"PATH": f"{own}:{systems}"}).path == f"{systems}/bwrap"
 
 
 def test_with_neither_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,8 +40,9 @@ def hash_tree(directory: str) -> list[dict[str, Any]]:
                     TOO_LARGE, f"cannot list {directory}: it holds over {MAX_FILES} files"
                 )
             size = os.fstat(descriptor).st_size
-            left -= size
-            known = digest(descriptor, size) if left >= 0 else None
+            is_read = size <= left
+            left -= size if is_read else 0
+            known = digest(descriptor, size) if is_read else None
             found.append(Artifact(beneath.text(path), size, known))
     finally:
         os.close(root)
@@ -146,14 +147,35 @@ def _copy(descriptor: int, into: int, path: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     copied = os.open(partial, flags, _OWN_FILE, dir_fd=into)
     try:
-        while chunk := os.read(descriptor, beneath.CHUNK_BYTES):
-            rest = memoryview(chunk)
-            while rest:
-                rest = rest[os.write(copied, rest) :]
+        os.ftruncate(copied, os.fstat(descriptor).st_size)
+        for start, end in _written(descriptor):
+            _copy_bytes(descriptor, copied, start, end)
         os.fchmod(copied, stat.S_IMODE(os.fstat(descriptor).st_mode))
     finally:
         os.close(copied)
     os.rename(partial, path, src_dir_fd=into, dst_dir_fd=into)
+
+
+def _written(descriptor: int) -> Iterator[tuple[int, int]]:
+    """Where a file has bytes of its own: a hole costs an agent nothing, and must not cost us."""
+    end = 0
+    while True:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            raise
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, end
+
+
+def _copy_bytes(source: int, target: int, start: int, end: int) -> None:
+    while start < end:
+        chunk = os.pread(source, min(end - start, beneath.CHUNK_BYTES), start)
+        if not chunk:
+            return
+        start += os.pwrite(target, chunk, start)
 
 
 def digest(descriptor: int, size: int) -> str:

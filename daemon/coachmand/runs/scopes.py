@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 import trio
 
+from coachman.paths import TOOLS_PATH
 from coachman_sandbox.policy import Caps
 
 from ..keeper.caps import OWN_TASKS
@@ -48,7 +49,7 @@ class Scopes:
     def of(cls, env: Mapping[str, str], *, is_service: bool) -> "Scopes":
         """Those of the user manager that ``env`` leads to, for a daemon that it started."""
         reachable = is_service and env.get("XDG_RUNTIME_DIR")
-        return cls(shutil.which("busctl", path=env.get("PATH")) if reachable else None, env)
+        return cls(shutil.which("busctl", path=TOOLS_PATH) if reachable else None, env)
 
     def enclose(
         self, starting: Starting, name: str, caps: Caps | None, spawn: Callable[..., None]
