@@ -1,0 +1,146 @@
+"""A daemon, and clients, of a user without rights, also where root runs the tests."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from daemon_process import COMMAND_LIMIT_S, DaemonProcess, make_repository
+from sourcetree import ROOT
+
+NOBODY = 65534
+IS_ROOT = os.getuid() == 0
+UID = NOBODY if IS_ROOT else os.getuid()
+GID = NOBODY if IS_ROOT else os.getgid()
+SOURCES = ("client", "daemon", "adapters", "sandbox")
+LEFT_OUT = shutil.ignore_patterns(
+    *("test", "tests", "idlelib", "ensurepip", "site-packages", "config-*", "node_modules"),
+    *("mypy*", "pyright*", "ruff*", "hypothesis*", "*pytest*", "nodejs*", "pip*"),
+)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A tree whose files are the same where that can be."""
+    shutil.copytree(
+        source,
+        target,
+        symlinks=True,
+        ignore=LEFT_OUT,
+        dirs_exist_ok=True,
+        copy_function=_link,
+    )
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _beside_its_library(base: Path, python: Path) -> None:
+    """Let an interpreter that looks for its library where it was built look beside itself."""
+    built, beside = f"{base}/lib\0".encode(), b"$ORIGIN/../lib\0"
+    python.write_bytes(python.read_bytes().replace(built, beside.ljust(len(built), b"\0")))
+
+
+def install(prefix: Path) -> Path:
+    """An interpreter with all that the daemon needs, where anybody may go; its path."""
+    name = f"python3.{sys.version_info.minor}"
+    base, site = Path(sys.base_prefix), prefix / "lib" / name / "site-packages"
+    (prefix / "bin").mkdir(parents=True)
+    _beside_its_library(base, shutil.copy(base / "bin" / name, prefix / "bin" / name))
+    (prefix / "bin/python").symlink_to(name)
+    _copy(base / "lib" / name, prefix / "lib" / name)
+    for library in base.glob("lib/libpython3*"):
+        shutil.copy(library, prefix / "lib")
+    _copy(Path(sysconfig.get_path("purelib")), site)
+    for pth in site.glob("*coachman*.pth"):
+        pth.unlink()
+    for each in SOURCES:
+        _copy(ROOT / each, prefix / "src" / each)
+    _copy(ROOT / "systemd", prefix / "src/systemd")
+    (site / "_coachman.pth").write_text("".join(f"{prefix}/src/{each}\n" for each in SOURCES))
+    shutil.copy(ROOT / "client/sh/coachman", prefix / "bin/coachman")
+    for folder, _, _ in os.walk(prefix):
+        os.chmod(folder, 0o755)
+    return prefix / "bin" / name
+
+
+class OrdinaryDaemon(DaemonProcess):
+    """A daemon and its command line, both of that user, from an installation at ``prefix``."""
+
+    def __init__(self, root: Path, prefix: Path, env: Mapping[str, str] | None = None) -> None:
+        super().__init__(root, env, str(prefix / "bin/python"))
+        self.prefix = prefix
+
+    def spawn_daemon(self, ready: int, log: int) -> Any:
+        return subprocess.Popen(
+            [self.python, "-I", "-m", "coachmand", "--ready-fd", str(ready)],
+            env=self.env,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(ready,),
+            start_new_session=True,
+            **_as_user(),
+        )
+
+    def cli(
+        self,
+        *arguments: str,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [str(self.prefix / "bin/coachman"), *arguments],
+            cwd=cwd or self.root,
+            env={**self.env, **(env or {})},
+            input=stdin.decode(),
+            text=True,
+            capture_output=True,
+            timeout=COMMAND_LIMIT_S,
+            check=False,
+            **_as_user(),
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout, done.stderr)
+
+
+def _as_user() -> dict[str, Any]:
+    return {"user": UID, "group": GID, "extra_groups": []} if IS_ROOT else {}
+
+
+@contextmanager
+def ordinary_daemon(config: str = "") -> Iterator[OrdinaryDaemon]:
+    """One that runs, with a repository ``repo`` below its root; all of it is the user's."""
+    with (
+        tempfile.TemporaryDirectory(prefix="cm-", dir="/tmp", ignore_cleanup_errors=True) as root,
+        tempfile.TemporaryDirectory(prefix="n-", dir="/tmp", ignore_cleanup_errors=True) as neutral,
+    ):
+        top = Path(root)
+        install(top / "prefix")
+        process = OrdinaryDaemon(top, top / "prefix")
+        make_repository(top / "repo")
+        path = top / "config.toml"
+        path.write_text(config.replace("{neutral}", neutral))
+        process.env["COACHMAN_CONFIG"] = str(path)
+        (top / "daemon.log").touch()
+        top.chmod(0o755)
+        for each in (top, Path(neutral)):
+            os.chown(each, UID, GID)
+        for folder in ("repo", "home"):
+            for found in (top / folder, *(top / folder).rglob("*")):
+                os.chown(found, UID, GID, follow_symlinks=False)
+        process.start()
+        try:
+            yield process
+        finally:
+            process.tidy()
