@@ -1,56 +1,38 @@
 """The members of each type of event, for type checkers, readers and the OpenRPC document.
 
-Every event has the members of `Envelope`, and beside them those of its own type. A line of
-more than 256 KiB is cut and says so in ``cut``; where even that is too long, its own members
-are left out. Later versions add types and members: readers pass over what they do not know.
+Every event has the members of `event_envelope.Envelope`, and beside them those of its own
+type. A line of more than 256 KiB is cut and says so in ``cut``; where even that is too long, its
+own members are left out. Later versions add types and members: readers pass over what they do not
+know.
 """
 
 from typing import Any, NotRequired, TypedDict
 
+from .event_agent import (
+    AgentCommands,
+    AgentInput,
+    AgentNoise,
+    AgentNotice,
+    AgentPlan,
+    AgentSession,
+    AgentStatus,
+    AgentUnknown,
+    Chunk,
+    ToolCall,
+    ToolCallUpdate,
+)
+from .event_asking import (
+    PermissionPassed,
+    PermissionRequested,
+    PermissionResolved,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from .event_envelope import By, PromptFile
 from .event_network import NetworkCounted, NetworkDecided
-from .records import Changes, Commits, Cost, Failure, Option
-
-
-class Envelope(TypedDict):
-    """What every event has. ``n`` numbers what an attempt's conversation said, ``ts`` is ms.
-
-    ``g`` is its place among the events of all runs, greater than that of any before it; what was
-    written by a daemon without such places has none. ``late``: it is of a turn that had ended
-    before it came.
-    """
-
-    type: str
-    seq: int
-    g: NotRequired[int]
-    ts: int
-    run: str
-    attempt: NotRequired[int]
-    turn: NotRequired[int]
-    session: NotRequired[str]
-    n: NotRequired[int]
-    cut: NotRequired[dict[str, Any]]
-    late: NotRequired[bool]
-
+from .records import Changes, Commits, Cost, Failure
 
 _FromTo = TypedDict("_FromTo", {"from": str, "to": str})
-
-
-class By(TypedDict, total=False):
-    """Who decided something: a client, a rule, the mode, a handler, a deadline, the agent itself.
-
-    ``mode`` is that of "policy"; ``rule`` and ``origin`` are those of "rule"; ``path`` is the
-    BASE of "file" or the program of "hook".
-    """
-
-    resolver: str
-    client: str | None
-    pid: int
-    uid: int
-    user: str
-    mode: str
-    rule: str
-    origin: str
-    path: str
 
 
 class RunState(_FromTo):
@@ -61,13 +43,6 @@ class RunState(_FromTo):
     error: NotRequired[str]
     until: NotRequired[dict[str, Any]]
     clock: NotRequired[dict[str, Any]]
-
-
-class PromptFile(TypedDict):
-    """What a prompt's file held when it was written; ``sha256`` in lower-case hex."""
-
-    bytes: int
-    sha256: str
 
 
 class RunQueued(TypedDict):
@@ -218,132 +193,6 @@ class PromptDropped(TypedDict):
     why: str
 
 
-class AgentInput(TypedDict):
-    """What the conversation was told, at which offset of the agent's output; replay needs it.
-
-    ``kind`` is start, prompt, answer, cancel, timer or finish, each with members of its own.
-    """
-
-    kind: str
-    at: int
-    prompt: NotRequired[int]
-    prompt_turn: NotRequired[int]
-    file: NotRequired[PromptFile]
-    request: NotRequired[str]
-    option: NotRequired[str | None]
-    option_kind: NotRequired[str | None]
-    outcome: NotRequired[str]
-    by: NotRequired[By]
-    message: NotRequired[str]
-    of_turn: NotRequired[int]
-    name: NotRequired[str]
-    exit_code: NotRequired[int | None]
-    signal: NotRequired[int | None]
-    epilogue: NotRequired[bool]
-    epilogue_error: NotRequired[str]
-
-
-class AgentSession(TypedDict):
-    """The agent named its session, which is this event's ``session``."""
-
-    agent_version: str | None
-
-
-class Chunk(TypedDict):
-    """A piece of a text; pieces of one message share its ``message_id`` where the agent has one."""
-
-    text: str
-    message_id: NotRequired[str]
-
-
-class ToolCall(TypedDict):
-    """A tool is used. ``content`` is what it shows besides its output."""
-
-    tool_call_id: str
-    kind: str
-    title: str
-    status: str
-    name: NotRequired[str]
-    input: NotRequired[Any]
-    output: NotRequired[Any]
-    locations: NotRequired[list[Any]]
-    content: NotRequired[list[Any]]
-
-
-class ToolCallUpdate(TypedDict):
-    """What changed about a tool call; the other members stand as they were."""
-
-    tool_call_id: str
-    kind: NotRequired[str]
-    title: NotRequired[str]
-    status: NotRequired[str]
-    name: NotRequired[str]
-    input: NotRequired[Any]
-    output: NotRequired[Any]
-    locations: NotRequired[list[Any]]
-    content: NotRequired[list[Any]]
-
-
-class AgentPlan(TypedDict):
-    """What the agent means to do, in its own terms."""
-
-    entries: list[Any]
-
-
-class AgentStatus(TypedDict):
-    """The agent's phase: thinking, working, waiting or done."""
-
-    phase: str
-    label: NotRequired[str]
-
-
-class AgentCommands(TypedDict):
-    """The commands that the agent offers, in its own terms."""
-
-    commands: list[Any]
-
-
-class AgentNotice(TypedDict):
-    """A remark of the agent, or of its conversation, about itself."""
-
-    text: str
-    severity: NotRequired[str]
-
-
-class AgentNoise(TypedDict):
-    """Output that was not protocol: its first line, and how much there was."""
-
-    bytes: int
-    text: NotRequired[str]
-    lines: NotRequired[int]
-
-
-class AgentUnknown(TypedDict):
-    """Protocol that this version does not know, as it came."""
-
-    raw: Any
-
-
-class PermissionRequested(TypedDict):
-    """The agent asks; ``deadline`` is when it is denied, where somebody is waited for."""
-
-    request: str
-    tool: dict[str, Any]
-    question: str
-    options: list[Option]
-    deadline: NotRequired[int]
-    deadline_boottime_s: NotRequired[float]
-    deadline_boot: NotRequired[str]
-
-
-class PermissionPassed(TypedDict):
-    """A rule or a handler left a question to the others, for ``reason``."""
-
-    request: str
-    by: By
-    reason: str
-
-
 class FeedFailed(TypedDict):
     """The program that the run's events are fed to does not do well.
 
@@ -355,38 +204,6 @@ class FeedFailed(TypedDict):
     reason: str
     after_seq: NotRequired[int]
     then: str
-
-
-class PermissionResolved(TypedDict):
-    """The one answer; ``option`` null: nothing was chosen, and ``outcome`` says why."""
-
-    request: str
-    option: str | None
-    kind: NotRequired[str | None]
-    outcome: str
-    by: By
-    message: NotRequired[str]
-
-
-class QuestionAsked(TypedDict):
-    """A run asks its parent, or whoever watches, until ``deadline``."""
-
-    request: str
-    question: str
-    options: list[str]
-    deadline: int
-    deadline_boottime_s: float
-    deadline_boot: str
-    key: NotRequired[str]
-
-
-class QuestionAnswered(TypedDict):
-    """The one answer; null where nobody gave one: ``outcome`` is expired or withdrawn then."""
-
-    request: str
-    outcome: str
-    answer: str | None
-    by: By
 
 
 class UsageUpdated(TypedDict):

@@ -2,9 +2,9 @@
 
 from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_OK
+from .asked import AT_ONCE, answer_text, reply_text
 from .choices import LEND, choose, takes, told
 from .options import Command, Option
-from .progress import AT_ONCE, answer_text, reply_text
 from .run import lent
 from .visible import cut, visible
 

@@ -5,8 +5,8 @@ import os
 
 from ..errors import CoachmanError, UsageError
 from ..wire import EXIT_OK
+from .asked import choice_names
 from .choices import choose, words
-from .progress import choice_names
 from .regular_file import read_regular
 from .visible import visible
 

@@ -1,7 +1,7 @@
 """CHOICE as people type it, against the options that an agent offers."""
 
 from ..errors import UsageError
-from .progress import choice_names
+from .asked import choice_names
 from .visible import visible
 
 TYPE_CHECKING = False

@@ -5,9 +5,9 @@ import os
 import sys
 
 from ..errors import CoachmanError, UsageError
+from .asked import answer_text, reply_text
 from .choices import choose, told, words
 from .console import failure_text
-from .progress import answer_text, reply_text
 from .visible import visible
 
 TYPE_CHECKING = False

@@ -1,9 +1,7 @@
 """``coachman permissions``: what agents ask to be allowed."""
 
 from ..wire import EXIT_OK
-from .choices import words_for
-from .options import Command, Option
-from .progress import (
+from .asked import (
     answer_text,
     asked_whole,
     choice_names,
@@ -11,6 +9,8 @@ from .progress import (
     question_whole,
     reply_text,
 )
+from .choices import words_for
+from .options import Command, Option
 from .proposed import proposed
 from .render import left
 from .visible import visible

@@ -11,7 +11,7 @@ import msgspec
 from attrs import frozen
 
 from coachman import results
-from coachman.event_types import Envelope
+from coachman.event_envelope import Envelope
 from coachman.wire import API_VERSIONS, ERROR_CODES
 from coachmand.rpc.registry import Method, Registry
 

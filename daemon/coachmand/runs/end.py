@@ -14,10 +14,10 @@ from ..journal.lines import Entry
 from ..permissions import modes
 from . import decisions, inbox
 from .attempt import Attempt
-from .conclusion import product_of
 from .costs import cost_of
 from .dialogue import Input
 from .epilogue import run_epilogue
+from .product import product_of
 from .questions import resolved
 
 if TYPE_CHECKING:

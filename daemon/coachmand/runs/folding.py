@@ -5,23 +5,15 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..journal import vocabulary as v
-from . import again, decisions, markers
+from . import again, decisions, folding_asked, folding_said
 from .clock import Moment, Stopwatch
 from .deadlines import RUNS_IN, WORKING
-from .members import Permission, Question, Queued, Site
+from .members import MAX_REMEMBERED, NOW_CHARACTERS, Queued, Site
 
 if TYPE_CHECKING:
     from .view import View
 
 Event = Mapping[str, Any]
-MAX_MESSAGE_CHARACTERS = 512 * 1024
-NOW_CHARACTERS = 120
-# Of what an agent may do without an end: settled questions, tools that it never ends.
-MAX_REMEMBERED = 1024
-MAX_PASSED = 32
-# Of questions that are settled: whoever lost the connection asks again for the answer.
-MAX_REPLIES = 16
-TOOL_ENDS = frozenset({"completed", "failed", "cancelled"})
 
 
 def _state(view: "View", event: Event) -> None:
@@ -123,7 +115,7 @@ def _input(view: "View", event: Event) -> None:
         case "prompt":
             _prompted(view, event)
         case "answer":
-            _resolve(view, event)
+            folding_asked.resolve(view, event)
         case "cancel":
             view.cancel_told = True
         case "finish":
@@ -213,137 +205,6 @@ def _turn_ended(view: "View", event: Event) -> None:
     view.now = None
 
 
-def _session(view: "View", event: Event) -> None:
-    view.session = event["session"]
-    view.first_session = view.first_session or view.session
-    view.agent_version = event.get("agent_version") or view.agent_version
-
-
-def _requested(view: "View", event: Event) -> None:
-    view.asked += 1
-    view.pending[event["request"]] = Permission(
-        event["request"],
-        event["tool"],
-        event["question"],
-        event["options"],
-        event["ts"],
-        event.get("deadline"),
-        event.get("deadline_boottime_s"),
-        event.get("deadline_boot"),
-    )
-
-
-def _passed(view: "View", event: Event) -> None:
-    asked = view.pending.get(event["request"])
-    if asked is not None and len(asked.passed) < MAX_PASSED:
-        asked.passed.append({"by": event["by"], "reason": event["reason"]})
-
-
-def _resolve(view: "View", event: Event) -> None:
-    told = event["type"] == v.PERMISSION_RESOLVED
-    request, option_kind = event["request"], event.get("kind" if told else "option_kind") or ""
-    asked = view.pending.pop(request, None)
-    if request in view.answered:
-        view.answered[request]["resolved"] = True
-        return
-    outcome = event["outcome"]
-    view.allowed += option_kind.startswith("allow")
-    view.denied += option_kind.startswith("reject") or outcome in ("denied", "expired")
-    known = {name: event.get(name) for name in ("option", "by", "outcome")}
-    view.answered[request] = {
-        **known,
-        "kind": option_kind or None,
-        "resolved": told,
-        "asked": asked.summary() if asked else {},
-    }
-    if len(view.answered) > MAX_REMEMBERED:
-        del view.answered[next(iter(view.answered))]
-
-
-def _question_asked(view: "View", event: Event) -> None:
-    view.questions_asked += 1
-    view.questions[event["request"]] = Question(
-        event["request"],
-        event["question"],
-        event["options"],
-        event["ts"],
-        event["deadline"],
-        event["deadline_boottime_s"],
-        event["deadline_boot"],
-        event.get("key"),
-    )
-
-
-def _question_answered(view: "View", event: Event) -> None:
-    asked = view.questions.pop(event["request"], None)
-    if asked is None:
-        return
-    reply = {name: event.get(name) for name in ("outcome", "answer", "by")}
-    view.replies[event["request"]] = {**asked.public(), "key": asked.key, **reply}
-    if len(view.replies) > MAX_REPLIES:
-        del view.replies[next(iter(view.replies))]
-
-
-def _chunk(view: "View", event: Event) -> None:
-    view.first_response_ms = view.first_response_ms or event["ts"]
-    view.spoke = True
-    message_id = event.get("message_id")
-    if not view.message_open or (message_id and message_id != view.message_id):
-        view.message, view.message_characters = [], 0
-        view.message_from, view.message_cut = event["seq"], False
-        view.now, view.marker_line, view.fenced = None, "", False
-    view.message_id, view.message_open = message_id or view.message_id, True
-    view.message.append(event["text"])
-    if said := markers.read(view, event["text"]):
-        view.now = said[:NOW_CHARACTERS]
-    view.message_characters += len(event["text"])
-    if view.message_characters > 2 * MAX_MESSAGE_CHARACTERS:
-        # The end of what a program wrote says more than its beginning.
-        view.message = [view.final_message[-MAX_MESSAGE_CHARACTERS:]]
-        view.message_characters, view.message_cut = MAX_MESSAGE_CHARACTERS, True
-
-
-def _tool(view: "View", event: Event) -> None:
-    view.message_open, view.spoke = False, True
-    # It got on since the last limit; words alone may be the provider's refusal.
-    view.waits, view.used_tools = 0, True
-    _follow_tool(view, event)
-    if title := event.get("title") or event.get("name"):
-        view.now = str(title)[:NOW_CHARACTERS]
-
-
-def _follow_tool(view: "View", event: Event) -> None:
-    """While a tool is used, silence is nothing to wonder at."""
-    call = str(event.get("tool_call_id"))
-    if event.get("status") in TOOL_ENDS:
-        view.open_tools.discard(call)
-    elif event["type"] == v.TOOL_CALL and len(view.open_tools) < MAX_REMEMBERED:
-        view.open_tools.add(call)
-
-
-def _thought(view: "View", _event: Event) -> None:
-    view.message_open, view.spoke = False, True
-
-
-def _status(view: "View", event: Event) -> None:
-    view.now = str(event.get("label") or event.get("phase"))[:NOW_CHARACTERS]
-
-
-def _plan(view: "View", event: Event) -> None:
-    """What it is at, by its own list; a tool that is used says more."""
-    entries = event.get("entries") or ()
-    current = next((e for e in entries if e.get("status") == "in_progress"), None)
-    if current is not None and current.get("content") and not view.open_tools:
-        view.now = str(current["content"])[:NOW_CHARACTERS]
-
-
-def _usage(view: "View", event: Event) -> None:
-    view.usage = dict(event["usage"])
-    for name in ("cost_usd", "model", "provider", "session_counters"):
-        if event.get(name) is not None:
-            setattr(view, name, event[name])
-
-
 def _exceeded(view: "View", event: Event) -> None:
     view.exceeded = {name: event[name] for name in ("which", "limit", "used")}
 
@@ -392,13 +253,6 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.CHECK_ENDED: _check_ended,
     v.RUN_CLOSING: _closing,
     v.TURN_ENDED: _turn_ended,
-    v.SESSION: _session,
-    v.PERMISSION_REQUESTED: _requested,
-    v.PERMISSION_PASSED: _passed,
-    v.PERMISSION_RESOLVED: _resolve,
-    v.QUESTION_ASKED: _question_asked,
-    v.QUESTION_ANSWERED: _question_answered,
-    v.USAGE_UPDATED: _usage,
     v.LIMIT_REACHED: _limit_reached,
     v.BUDGET_EXCEEDED: _exceeded,
     v.DEADLINE_WARNED: _warned,
@@ -406,10 +260,6 @@ READERS: dict[str, Callable[["View", Event], None]] = {
     v.ERROR: _faulted,
     v.FEED_FAILED: _feed_failed,
     v.HOST_SUSPENDED: _slept,
-    v.MESSAGE_CHUNK: _chunk,
-    v.THOUGHT_CHUNK: _thought,
-    v.TOOL_CALL: _tool,
-    v.TOOL_UPDATE: _tool,
-    v.STATUS: _status,
-    v.PLAN: _plan,
+    **folding_said.READERS,
+    **folding_asked.READERS,
 }

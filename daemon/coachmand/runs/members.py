@@ -5,6 +5,9 @@ from typing import Any
 from attrs import define, field
 
 QUESTION_CHARACTERS = 200
+NOW_CHARACTERS = 120
+# Of what an agent may do without an end: settled questions, tools that it never ends.
+MAX_REMEMBERED = 1024
 
 
 @define

@@ -30,7 +30,7 @@ from .attempts import Attempts
 from .budgets import Budget
 from .check import Check
 from .clock import boottime_s, stamp
-from .conclusion import ENDED_BY_REASON, conclude, product_of, write_result
+from .conclusion import ENDED_BY_REASON, conclude, write_result
 from .deadlines import LIVING
 from .disk import DiskWatch
 from .end import End
@@ -38,6 +38,7 @@ from .keepers import KeeperError, Starting
 from .lending import Lending
 from .preparation import Preparation
 from .prepare import Launch, admin_dir, secret_names
+from .product import product_of
 from .questions import Questions
 from .record import Record
 from .services import Services

@@ -20,8 +20,8 @@ from ..journal.lines import Entry
 from ..rpc.errors import RpcError
 from . import inbox, ladder
 from .clock import Moment, boottime_s, stamp
-from .conclusion import Product, record_tree
 from .members import Queued
+from .product import Product, record_tree
 from .view import View
 
 if TYPE_CHECKING:
