@@ -33,7 +33,7 @@ from coachman_adapters import ADAPTERS
 from coachman_adapters import guest as guest_package
 from coachman_sandbox.environment import scrub
 
-from . import durable, logs, memory, report
+from . import durable, handover, logs, memory, report
 from .agents import adapters_of
 from .build import build_digest, installed_version
 from .config import Config
@@ -56,7 +56,7 @@ from .runs.services import Services
 from .runs.storage import Storage
 from .runs.supervisor import Supervisor
 from .service import HandedError, Service, listening_socket
-from .upgrade import Leaving, Upgrades, reexecute
+from .upgrade import Leaving, Left, Upgrades, reexecute
 
 PR_SET_DUMPABLE = 4
 DESCRIPTORS = 16384
@@ -87,6 +87,8 @@ def run_daemon(argv: list[str]) -> int:
     memory.share_arenas()
     # Same-uid processes shall read neither our memory nor our environment.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    # Before any other program is started, which would have it as well.
+    lent = handover.take(os.environ)
     try:
         service = _service()
         env = scrub(os.environ)
@@ -97,9 +99,9 @@ def run_daemon(argv: list[str]) -> int:
             if options.reindex:
                 _tell(sys.stdout.fileno(), reindex(state))
                 return EXIT_OK
-            listener = _run(config, state, env, service, options)
-            if listener is not None:
-                _come_back(listener, lock, service)
+            left = _run(config, state, env, service, options, lent)
+            if left is not None:
+                _come_back(left, lock, service)
     except StartError as error:
         log.error("cannot_start", reason=str(error), hint=error.hint)
         failure = {
@@ -122,12 +124,13 @@ def _run(
     env: dict[str, str],
     service: Service,
     options: argparse.Namespace,
-) -> tuple[int, bool] | None:
-    """Serve to the end; the listening socket where the daemon is to come back."""
-    listener = None
+    lent: handover.Lent,
+) -> Left | None:
+    """Serve to the end; what is left to the daemon where it is to come back."""
+    left = None
     try:
         try:
-            listener = trio.run(_serve, config, state, env, service, options)
+            left = trio.run(_serve, config, state, env, service, options, lent)
         except* FencedError:
             # Whatever came to write first: the runs are the other's, and nothing is amiss here.
             log.warning("left_to_another_daemon", state=str(state.root))
@@ -136,7 +139,7 @@ def _run(
     except Exception as error:
         refused(state.root, f"an internal error ({type(error).__name__})", how="fault")
         raise
-    return listener
+    return left
 
 
 def _allow_descriptors() -> None:
@@ -170,9 +173,9 @@ def _service() -> Service:
         raise StartError("Configuration", str(error), EXIT_CONFIG) from error
 
 
-def _come_back(listener: tuple[int, bool], lock: Lock, service: Service) -> None:
+def _come_back(left: Left, lock: Lock, service: Service) -> None:
     try:
-        reexecute(listener, lock.fd, service)
+        reexecute(left, lock.fd, service)
     except OSError as error:
         text = f"cannot restart: {sys.executable}: {error.strerror}"
         raise StartError("InternalError", text, EXIT_INTERNAL, "install coachman again") from error
@@ -232,8 +235,9 @@ async def _serve(
     env: dict[str, str],
     service: Service,
     options: argparse.Namespace,
-) -> tuple[int, bool] | None:
-    """Serve until told to leave; the listening socket where the daemon is to come back."""
+    lent: handover.Lent,
+) -> Left | None:
+    """Serve until told to leave; what is left to the daemon where it is to come back."""
     workers = GitWorkers()
     try:
         services = await trio.to_thread.run_sync(_services, config, state, env, workers)
@@ -276,7 +280,7 @@ async def _serve(
             nursery.start_soon(services.storage.keep)
             nursery.start_soon(services.notices.keep)
             nursery.start_soon(services.sentinels.keep)
-            await supervisor.recover()
+            await supervisor.recover(lent)
             nursery.start_soon(services.feeds.keep, supervisor)
             await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))
             nursery.start_soon(report.tell_status, service, supervisor)
@@ -288,7 +292,7 @@ async def _serve(
             )
         services.index.close()
         log.info("detached", going_on=len(supervisor.runs), comes_back=leaving.restarts)
-        return listener.detach() if leaving.restarts else None
+        return Left(*listener.detach(), supervisor.lent) if leaving.restarts else None
 
 
 def _listener(path: str, service: Service, inherited_fd: int | None) -> Listener:

@@ -13,7 +13,9 @@ from typing import Any, NoReturn, Protocol
 
 import structlog
 import trio
+from attrs import field, frozen
 
+from . import handover
 from .build import installed_mark
 from .lifetime import Lifetime
 from .runs.supervisor import Supervisor
@@ -163,13 +165,25 @@ class Upgrades:
             self._restart()
 
 
-def reexecute(listener: tuple[int, bool], lock_fd: int, service: Service) -> NoReturn:
+@frozen
+class Left:
+    """What a daemon leaves to the one that it becomes.
+
+    The listening socket, whether that is ours and not a service manager's, and what shells have
+    lent, by run.
+    """
+
+    listener_fd: int
+    owned: bool
+    lent: Mapping[str, Mapping[str, str]] = field(repr=lambda lent: repr(sorted(lent)))
+
+
+def reexecute(left: Left, lock_fd: int, service: Service) -> NoReturn:
     """Become the build on disk. Raises OSError where that cannot be executed."""
-    fd, owned = listener
     kept = ["--lock-fd", str(lock_fd)]
-    if owned:
-        kept += ["--listener-fd", str(fd)]
-    for passed in (fd, lock_fd):
+    if left.owned:
+        kept += ["--listener-fd", str(left.listener_fd)]
+    for passed in (left.listener_fd, lock_fd):
         os.set_inheritable(passed, True)
-    env = {**os.environ, **service.variables}
+    env = {**os.environ, **service.variables, **handover.leave(left.lent)}
     os.execve(sys.executable, [sys.executable, "-I", "-m", "coachmand", *kept], env)  # noqa: S606

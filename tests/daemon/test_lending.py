@@ -1,6 +1,7 @@
 """What a shell lent, after the daemon that knew it is gone: asked for again, and given again."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,29 @@ def test_a_run_between_attempts_waits_for_what_its_shell_lends(stage: Stage) -> 
 
 def _holds(path: Path, secret: str) -> bool:
     return secret.encode() in path.read_bytes()
+
+
+def test_a_restart_in_place_keeps_what_was_lent(stage: Stage) -> None:
+    """A run between attempts and one that is queued go on with it, and it is nowhere to be read."""
+    between = limited(stage, 3 * LIMIT_S)
+    lingers = stage.start("acp", "lingers", timeouts={"wall_s": 600})
+    queued = stage.start("acp", "limited_once 1")
+    for _ in range(2):
+        stage.daemon.restart_in_place()
+    assert stage.daemon.process is not None
+    process = Path(f"/proc/{stage.daemon.process.pid}")
+    open_files = [os.readlink(path) for path in (process / "fd").iterdir()]
+    told = [(process / name).read_bytes() for name in ("cmdline", "environ")]
+    with stage.daemon.client() as client:
+        client.run.cancel([lingers])
+    results = [stage.result(between), stage.result(queued)]
+    states = [e for run in (between, queued) for e in live.of_type(stage.daemon, run, "run.state")]
+
+    assert [result["final_message"] for result in results] == [f"a key of {len(KEY)}"] * 2
+    assert "credentials" not in {event["reason"] for event in states}
+    assert not [path for path in open_files if "coachman-lent" in path]
+    assert not [text for text in told if KEY.encode() in text]
+    assert list(stage.holding()) == []
 
 
 def test_a_queued_run_waits_without_a_place(stage: Stage) -> None:

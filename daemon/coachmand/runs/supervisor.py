@@ -53,6 +53,7 @@ class Supervisor:
         self.tasks = TaskStore(services.state)
         self.runs: dict[str, Run] = {}
         self.changes = 0
+        self._handed_over: Mapping[str, Mapping[str, str]] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._nursery = nursery
         # The living runs of each task, and whether they write in it.
@@ -204,8 +205,17 @@ class Supervisor:
 
     # --- finding again ---
 
-    async def recover(self) -> None:
-        """Bring every run back that had not ended: the ordinary start path."""
+    @property
+    def lent(self) -> dict[str, dict[str, str]]:
+        """What shells have lent to the living runs, by run."""
+        return {name: dict(run.lent) for name, run in self.runs.items() if run.lent}
+
+    async def recover(self, lent: Mapping[str, Mapping[str, str]]) -> None:
+        """Bring every run back that had not ended: the ordinary start path.
+
+        ``lent`` is what a daemon that restarted in place handed over, as its `lent` was.
+        """
+        self._handed_over = lent
         limiter = trio.CapacityLimiter(RECOVERIES_AT_ONCE)
         markers = await trio.to_thread.run_sync(_names, self.services.state.live)
         # Nobody gets a place before it is known whose provider takes no more.
@@ -270,13 +280,23 @@ class Supervisor:
             return None
         record = _record(directory)
         self.tasks.add_run_once(record)
-        # What the caller lent was in memory only: what is configured and the daemon's own are left.
+        # What the caller lent is in memory only: a restart in place hands it over, no death does.
+        lent = self._handed_over.get(name, {})
         declared = self.services.adapters[record.adapter].spec.environment
-        environment, _ = environment_of({}, record.agent, declared, self.services)
+        environment, _ = environment_of(lent, record.agent, declared, self.services)
         journal = self._open_journal(record, environment)
         checkpoint = latest_checkpoint(directory.path / "attempts", journal.size)
         view = fold(directory.journal, journal.read, checkpoint)
-        return Run(record, directory, journal, view, self.services, environment, broken=broken)
+        return Run(
+            record,
+            directory,
+            journal,
+            view,
+            self.services,
+            environment,
+            lent=lent,
+            broken=broken,
+        )
 
     # --- carrying ---
 
