@@ -143,8 +143,13 @@ def _check(paths: tuple[str, ...], forbidden: tuple[str, ...], home: str) -> Non
 
 def _needed(binds: tuple[str, ...]) -> tuple[str, ...]:
     """What is not there anyway, each once, in its order."""
-    outside = (path for path in binds if not any(contains(root, path) for root in _SYSTEM))
+    outside = (path for path in binds if not any(contains(root, _seen(path)) for root in _SYSTEM))
     return tuple(dict.fromkeys(outside))
+
+
+def _seen(path: str) -> str:
+    """By which directories it is there: /bin/sh is in /usr where /bin is a link."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _package_root(path: str) -> str | None:
