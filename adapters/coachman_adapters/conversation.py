@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from attrs import Factory, field, frozen
 
+from coachman_adapters.logins import Login
+
 # --- what a conversation returns -------------------------------------------------
 
 
@@ -228,7 +230,8 @@ class UserFiles:
     is there instead. ``settings`` (configuration, instructions, rules, skills) and ``credentials``
     are paths below it, files or whole directories; what does not exist is left out. A sealed run
     gets the credentials alone, and of each file of ``endpoints`` (JSON or TOML) the members that
-    say where the model is that they are for, and which.
+    say where the model is that they are for, and which. ``logins`` are those of the credentials
+    whose tokens rotate.
     """
 
     directory: str
@@ -236,6 +239,7 @@ class UserFiles:
     settings: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
     endpoints: Mapping[str, tuple[str, ...]] = field(factory=dict)
+    logins: tuple[Login, ...] = ()
 
 
 def _as_it_is(content: bytes, _cwd: str) -> bytes:

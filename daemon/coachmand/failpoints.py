@@ -91,6 +91,14 @@ CLEANUP_STEPS = (
 )
 # The same of what a run asks its parent.
 QUESTION_STEPS = ("question.asked", "question.answered")
+# The same of a login that is renewed.
+LOGIN_STEPS = (
+    "login.intended",
+    "login.asked",
+    "login.returned",
+    "login.replaced",
+    "login.cleared",
+)
 # The same of what a run is shown of its repository, in the process that makes it.
 VIEW_STEPS = ("view.linked", "view.packed", "view.written", "view.placed")
 # The same of a run's end that takes along what it had started.
@@ -137,6 +145,7 @@ NAMES = frozenset(
         *FEED_STEPS,
         *CLEANUP_STEPS,
         *QUESTION_STEPS,
+        *LOGIN_STEPS,
         *VIEW_STEPS,
         *FAMILY_STEPS,
         *KEEPER_STEPS,

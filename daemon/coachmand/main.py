@@ -282,6 +282,7 @@ async def _serve(
             nursery.start_soon(services.sentinels.keep)
             await supervisor.recover(lent)
             nursery.start_soon(services.feeds.keep, supervisor)
+            nursery.start_soon(services.logins.keep)
             await nursery.start(listener.serve, registry, lambda peer: Context(daemon, peer))
             nursery.start_soon(report.tell_status, service, supervisor)
             nursery.start_soon(upgrades.watch)

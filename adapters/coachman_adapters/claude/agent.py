@@ -17,6 +17,7 @@ from coachman_adapters.conversation import (
     SessionFiles,
     UserFiles,
 )
+from coachman_adapters.logins import Login, Renewal
 
 CREDENTIALS = (
     "ANTHROPIC_API_KEY",
@@ -61,6 +62,46 @@ SETTINGS = (
     "DISABLE_PROMPT_CACHING",
     "MAX_THINKING_TOKENS",
 )
+NATIVE = ("bin/claude.exe", "bin/claude")
+SWITCHES = (
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_BUG_COMMAND",
+    "DISABLE_ERROR_REPORTING",
+    "DISABLE_TELEMETRY",
+)
+# It renews a login that is about to expire as soon as it starts, before it is asked anything. At
+# the end of its input it would leave, with the answer still on its way.
+_HELLO = '{"type":"control_request","request_id":"1","request":{"subtype":"initialize"}}'
+_RENEW = """\
+file="$HOME/.claude/.credentials.json" before=$(cat "$HOME/.claude/.credentials.json")
+mkfifo /tmp/in
+{ "$0" -p --input-format stream-json --output-format stream-json --verbose </tmp/in
+  code=$?; : >/tmp/gone; exit $code; } &
+exec 3>/tmp/in
+printf '%s\\n' "$1" >&3
+until [ -e /tmp/gone ] || [ "$(cat "$file")" != "$before" ]; do sleep 0.1; done
+exec 3>&-
+wait $!"""
+LOGIN = Login(
+    ".credentials.json",
+    access=("claudeAiOauth", "accessToken"),
+    refresh=("claudeAiOauth", "refreshToken"),
+    expires=("claudeAiOauth", "expiresAt"),
+    account=(
+        ("organizationUuid",),
+        ("claudeAiOauth", "organizationUuid"),
+        ("claudeAiOauth", "accountUuid"),
+    ),
+    renewal=Renewal(
+        executables=("claude",),
+        argv=("/bin/sh", "-c", _RENEW, "{executable}", _HELLO),
+        hosts=("platform.claude.com:443", "api.anthropic.com:443"),
+        native=NATIVE,
+        env=dict.fromkeys(SWITCHES, "1"),
+    ),
+)
 USER_FILES = UserFiles(
     ".claude",
     "CLAUDE_CONFIG_DIR",
@@ -73,7 +114,8 @@ USER_FILES = UserFiles(
         "rules",
         "skills",
     ),
-    credentials=(".credentials.json",),
+    credentials=(LOGIN.path,),
+    logins=(LOGIN,),
 )
 SESSIONS = SessionFiles(
     USER_FILES,
@@ -91,14 +133,6 @@ ELSEWHERE = ("EnterWorktree", "ExitWorktree")
 # allow; a rule that asks goes before both. Where a person decides, its own rules are what that
 # person knows, and only with them it offers to allow for the whole session.
 ASKS = ("Bash", "Edit", "NotebookEdit", "WebFetch", "WebSearch", "Write")
-SWITCHES = (
-    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-    "DISABLE_AUTOUPDATER",
-    "DISABLE_BUG_COMMAND",
-    "DISABLE_ERROR_REPORTING",
-    "DISABLE_TELEMETRY",
-)
 
 
 def _settings(request: AgentRequest) -> dict[str, Any]:
@@ -144,7 +178,7 @@ CLAUDE = ClaudeAgent(
         name="claude",
         title="Claude Code",
         executables=("claude",),
-        native=("bin/claude.exe", "bin/claude"),
+        native=NATIVE,
         environment=(*CREDENTIALS, *SETTINGS),
         credentials=CREDENTIALS,
         efforts=("low", "medium", "high", "xhigh", "max"),
@@ -153,7 +187,7 @@ CLAUDE = ClaudeAgent(
         takes_agent=True,
         user_files=(USER_FILES,),
         sessions=SESSIONS,
-        # The second is where a login renews its token.
+        # The second is where somebody's own renews its token who has one in the environment.
         hosts=("api.anthropic.com:443", "platform.claude.com:443"),
         pricing="anthropic",
         reports_cost=True,

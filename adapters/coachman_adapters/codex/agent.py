@@ -17,6 +17,7 @@ from coachman_adapters.conversation import (
     SessionFiles,
     UserFiles,
 )
+from coachman_adapters.logins import Login, Renewal
 
 KEY = "CODEX_API_KEY"
 CREDENTIALS = (
@@ -34,6 +35,40 @@ CREDENTIALS = (
     "XAI_API_KEY",
 )
 SETTINGS = ("OPENAI_ORGANIZATION", "OPENAI_PROJECT")
+# The shim starts the binary of a package of its own, beside it or below it.
+_TARGETS = (("x64", "x86_64"), ("arm64", "aarch64"))
+NATIVE = tuple(
+    f"{place}codex-linux-{short}/vendor/{long}-unknown-linux-musl/bin/codex"
+    for place in ("node_modules/@openai/", "../")
+    for short, long in _TARGETS
+)
+# Its server renews a login where its client asks for that. It leaves at the end of its input.
+_ASKED = (
+    '{"id":1,"method":"initialize","params":{"clientInfo":{"name":"coachman","version":"1"}}}',
+    '{"method":"initialized"}',
+    '{"id":2,"method":"account/read","params":{"refreshToken":true}}',
+)
+_RENEW = """\
+mkfifo /tmp/over
+{ printf '%s\\n' "$@"; cat /tmp/over; } | "$0" app-server -c 'cli_auth_credentials_store="file"' |
+  { grep -m 1 '"id":2'; : >/tmp/over; }"""
+LOGIN = Login(
+    "auth.json",
+    access=("tokens", "access_token"),
+    refresh=("tokens", "refresh_token"),
+    expires=None,
+    account=(("tokens", "account_id"),),
+    claims=(("https://api.openai.com/auth", "chatgpt_account_id"),),
+    beside=(("tokens", "id_token"), ("last_refresh",)),
+    # A file without the member would be none of its own.
+    withheld="",
+    renewal=Renewal(
+        executables=("codex",),
+        argv=("/bin/sh", "-c", _RENEW, "{executable}", *_ASKED),
+        hosts=("auth.openai.com:443", "chatgpt.com:443"),
+        native=NATIVE,
+    ),
+)
 USER_FILES = UserFiles(
     ".codex",
     "CODEX_HOME",
@@ -47,7 +82,8 @@ USER_FILES = UserFiles(
         "rules",
         "skills",
     ),
-    credentials=("auth.json",),
+    credentials=(LOGIN.path,),
+    logins=(LOGIN,),
     endpoints={
         "config.toml": (
             *("model", "model_provider", "model_providers"),
@@ -57,13 +93,6 @@ USER_FILES = UserFiles(
 )
 SESSIONS = SessionFiles(
     USER_FILES, ("sessions/*/*/*/rollout-*-{session}.jsonl",), place=lambda path, _cwd: path
-)
-# The shim starts the binary of a package of its own, beside it or below it.
-_TARGETS = (("x64", "x86_64"), ("arm64", "aarch64"))
-NATIVE = tuple(
-    f"{place}codex-linux-{short}/vendor/{long}-unknown-linux-musl/bin/codex"
-    for place in ("node_modules/@openai/", "../")
-    for short, long in _TARGETS
 )
 CONFIG: tuple[tuple[str, Any], ...] = (
     ("check_for_update_on_startup", False),

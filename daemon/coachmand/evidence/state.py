@@ -73,6 +73,11 @@ class StateDirectory:
         return self.root / "feeds"
 
     @property
+    def logins(self) -> Path:
+        """What is needed while a login is renewed; else it is empty."""
+        return self.root / "logins"
+
+    @property
     def index(self) -> Path:
         return self.root / "index.db"
 

@@ -54,7 +54,8 @@ class Journal:
         self.source = source or Source(run)
         self._order = order or Order()
         self._in_thread = in_thread
-        self.redact(redactor or Redactor())
+        self.redactor = redactor or Redactor()
+        self._mask = ChunkMask(self.redactor)
         self.closed = False
         self.path = path
         self._file = AppendFile(path)
@@ -104,7 +105,7 @@ class Journal:
     def redact(self, redactor: Redactor) -> None:
         """Mask what ``redactor`` knows in everything that is written from now on."""
         self.redactor = redactor
-        self._mask = ChunkMask(redactor)
+        self._mask.learn(redactor)
 
     @property
     def holding(self) -> bool:

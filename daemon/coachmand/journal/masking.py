@@ -34,9 +34,13 @@ class ChunkMask:
         """Whether something said is not in the journal yet."""
         return bool(self._held)
 
+    def learn(self, redactor: Redactor) -> None:
+        """Mask what ``redactor`` knows from now on, in what is held as well."""
+        self._redactor = redactor
+
     def take(self, entries: Sequence[Entry]) -> list[Entry]:
         """The entries that may be written now, masked."""
-        if self._redactor.longest == 0:
+        if self._redactor.longest == 0 and not self._held:
             return list(entries)
         ready: list[Entry] = []
         for entry in entries:

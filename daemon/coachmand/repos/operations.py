@@ -18,6 +18,7 @@ from coachmand.repos import (
     landlock,
     packing,
     patches,
+    reading,
     salvage,
     snapshots,
     trimming,
@@ -169,6 +170,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "hash_tree": Operation(artifacts.hash_tree, _read_directory, _LONG_S),
     "copy_files": Operation(copies.copy_files, _copied_beside, _LONG_S),
     "copy_inputs": Operation(inputs.copy_inputs, _copied, _LONG_S),
+    "read": Operation(reading.read, _read_directory),
     "archive": Operation(artifacts.archive, _moved, _LONG_S),
     "delete_tree": Operation(deletion.delete_tree, _deleted_directory, _LONG_S),
 }

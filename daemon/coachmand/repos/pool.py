@@ -285,6 +285,15 @@ class GitWorkers:
         """Copy files and folders of a checkout to the same places of a worktree."""
         await self._call(key, "copy_files", top=top, names=list(names), tree=tree)
 
+    async def read(self, directory: str, path: str, limit_bytes: int) -> bytes:
+        """A file below ``directory``, reached through no link and of at most so many bytes."""
+        _, content = await self._request(
+            _NO_REPOSITORY,
+            "read",
+            {"directory": directory, "path": path, "limit_bytes": limit_bytes},
+        )
+        return content
+
     async def archive(self, source: str, target: str) -> Archived:
         """Move the regular files below ``source``, which may be gone, into ``target``."""
         result = await self._call(_NO_REPOSITORY, "archive", source=source, target=target)

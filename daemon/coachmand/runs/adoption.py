@@ -271,6 +271,7 @@ async def _attach(run: "Run", path: os.PathLike[str]) -> KeeperLink:
 
 async def _restore(run: "Run", attempt: Attempt) -> None:
     run.launch = await _launch_again(run)
+    run.services.logins.lend(run, run.launch)
     checkpoint = await trio.to_thread.run_sync(
         latest_checkpoint, run.directory.path / "attempts", run.journal.size
     )

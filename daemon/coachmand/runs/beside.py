@@ -12,6 +12,7 @@ from ..evidence import rawlogs
 from .keepers import KeeperError, keeper_alive, launch, read_exit
 from .link import KeeperLink
 from .prepare import Launch, launch_record
+from .services import Services
 
 if TYPE_CHECKING:
     from .run import Run
@@ -44,13 +45,13 @@ class Watcher:
         self.over.set()
 
 
-async def start(run: "Run", planned: Launch, path: Path, due_s: float) -> None:
+async def start(services: Services, planned: Launch, path: Path, due_s: float) -> None:
     """Start ``planned`` in ``path``, to be over at ``due_s``. Raises KeeperError, OSError."""
     await trio.to_thread.run_sync(durable.make_directory, path)
-    record = launch_record(planned, run.services, path, due_s)
+    record = launch_record(planned, services, path, due_s)
     lock = os.path.join(path, keeper.LOCK_NAME)
     # Its logs are masked with the agent's: its keeper has nothing to keep for that.
-    await launch({**record, "stdin": "null", "mask": []}, lock, run.services.python)
+    await launch({**record, "stdin": "null", "mask": []}, lock, services.python)
 
 
 async def until_over(run: "Run", path: Path) -> dict[str, Any] | None:

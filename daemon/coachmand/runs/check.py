@@ -108,7 +108,7 @@ class Check:
         planned = self._run.launch
         if planned is None:
             raise KeeperError("its sandbox cannot be made again", "launch")
-        await beside.start(self._run, self._planned(planned), path, self._due_s())
+        await beside.start(self._run.services, self._planned(planned), path, self._due_s())
 
     def _planned(self, planned: Launch) -> Launch:
         return evolve(planned, command=beside.shell("check", self._run.fixed.check or ""))

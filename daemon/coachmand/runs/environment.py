@@ -25,6 +25,10 @@ def environment_of(
         sources.update({name: source for name in layer if name in declared})
     if instance and instance.home:
         found["HOME"] = instance.home
+        # Elsewhere lie the files of those who have no home of their own.
+        for name in services.adapters[instance.adapter_of(agent)].spec.locations:
+            if name not in instance.env:
+                found.pop(name, None)
     else:
         found["HOME"] = services.environment.get("HOME", "/")
     return found, sources

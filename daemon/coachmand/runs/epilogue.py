@@ -40,7 +40,7 @@ async def run_epilogue(run: "Run", planned: Launch, session: str) -> None:
 async def _start(run: "Run", planned: Launch, session: str, path: Path) -> None:
     words = tuple(session if word == "{session}" else word for word in planned.epilogue)
     due_s = boottime_s() + planned.epilogue_limit_s
-    await beside.start(run, evolve(planned, command=words), path, due_s)
+    await beside.start(run.services, evolve(planned, command=words), path, due_s)
 
 
 async def _until_over(run: "Run", path: Path, limit_s: float) -> str | None:

@@ -148,6 +148,20 @@ class FeedFailed:
 
 
 @frozen
+class LoginRenewed:
+    """A login that the run has is another by now: ``secrets`` are what is to be masked of it."""
+
+    secrets: tuple[str, ...] = field(repr=False)
+
+
+@frozen
+class LoginTold:
+    """Something is the matter with a login that the run has, in words."""
+
+    message: str
+
+
+@frozen
 class CancelAsked(Asked):
     """Somebody wants the run to end now."""
 
@@ -275,6 +289,8 @@ Message = (
     | DiskTaken
     | Passed
     | FeedFailed
+    | LoginRenewed
+    | LoginTold
     | CheckpointAsked
     | StorageChanged
     | StorageRefused

@@ -42,6 +42,7 @@ class Preparation:
                 # Its interpreter loads while the worktree is made.
                 starting = await adoption.begin_keeper(run)
                 reach("prepare.loaded")
+                await run.services.logins.ready(run)
                 launch = await prepare(
                     run.attempts.acting,
                     run.directory,
@@ -50,6 +51,8 @@ class Preparation:
                     run.view.site.start,
                     run.view.attempt + 1,
                 )
+                # What it was lent is known before anything is told of it.
+                run.redact(launch.mask)
                 launch = await set_up(run, launch)
                 reach("prepare.placed")
                 run.post(inbox.Prepared(launch, starting))
@@ -71,6 +74,7 @@ class Preparation:
     async def _over(self, made: inbox.Prepared) -> None:
         self._run.launch = made.launch
         if self._run.view.state == "preparing":
+            self._run.services.logins.lend(self._run, made.launch)
             await adoption.start_attempt(self._run, made.launch, made.starting)
         else:
             await made.starting.abandon()

@@ -280,14 +280,14 @@ def _place_and_compile(
         durable.make_directory(directory.delegate)
     if record.walls.native:
         return launch
-    userfiles.copy(record, adapter, environment, private)
+    found = userfiles.copy(record, adapter, environment, private)
     # The session of a later attempt lies there already, and has gone on.
     if is_first and record.session is not None and record.resumed_from is None:
         assert adapter.spec.sessions is not None
         cwd = os.path.join(layout.WORKSPACE, site.subfolder).rstrip("/")
         copy_session(record.session, adapter.spec.sessions, environment, cwd, private)
     userfiles.seed(plan, record, adapter, environment, private)
-    return launch
+    return evolve(launch, mask=(*launch.mask, *found))
 
 
 def _home_inside(record: Record, environment: Mapping[str, str]) -> str:
@@ -370,16 +370,21 @@ def planned_policy(
 def _command(
     argv: tuple[str, ...], program: Program, record: Record, services: Services
 ) -> tuple[str, ...]:
-    words = {"{executable}": program.path or "", "{python}": program.python}
-    filled = (words.get(word, word) for word in argv)
+    filled = command_of(argv, program)
     if not record.walls.native:
-        return tuple(filled)
+        return filled
     # Nothing is mounted: our own programs are where they are installed.
     inside = f"{layout.GUEST}/"
     return tuple(
         os.path.join(services.guest, word.removeprefix(inside)) if word.startswith(inside) else word
         for word in filled
     )
+
+
+def command_of(argv: tuple[str, ...], program: Program) -> tuple[str, ...]:
+    """A plan's words with the program's path in them."""
+    words = {"{executable}": program.path or "", "{python}": program.python}
+    return tuple(words.get(word, word) for word in argv)
 
 
 def build_policy(

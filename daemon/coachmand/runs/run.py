@@ -105,6 +105,11 @@ class Run:
         return f"<Run {self.fixed.handle} {self.view!r} {self.attempt!r}>"
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """What is masked in everything that is written of it."""
+        return frozenset(self._secrets)
+
+    @property
     def is_leaving(self) -> bool:
         """Whether it is on its way to its end, for good."""
         view = self.view
@@ -240,6 +245,8 @@ class Run:
             case (
                 inbox.Passed()
                 | inbox.FeedFailed()
+                | inbox.LoginRenewed()
+                | inbox.LoginTold()
                 | inbox.CheckpointAsked()
                 | inbox.Slept()
                 | inbox.Priced()
@@ -260,6 +267,17 @@ class Run:
             case _:
                 self.end.note(message)
 
+    async def _note(self, message: inbox.FeedFailed | inbox.LoginRenewed | inbox.LoginTold) -> None:
+        """What others found out that the run has something to do with."""
+        match message:
+            case inbox.FeedFailed():
+                told = asdict(message, filter=lambda _, value: value is not None)
+                await self.record([Entry(v.FEED_FAILED, told)])
+            case inbox.LoginRenewed(secrets=secrets):
+                self.redact(secrets)
+            case inbox.LoginTold(message=text):
+                await self.record([Entry(v.ERROR, {"message": text})])
+
     async def _keep_house(
         self,
         message: inbox.CheckpointAsked
@@ -268,14 +286,15 @@ class Run:
         | inbox.DiskTaken
         | inbox.NetworkDecided
         | inbox.FeedFailed
+        | inbox.LoginRenewed
+        | inbox.LoginTold
         | inbox.Passed,
     ) -> None:
         match message:
             case inbox.Passed():
                 await self.questions.passed(message)
-            case inbox.FeedFailed():
-                told = asdict(message, filter=lambda _, value: value is not None)
-                await self.record([Entry(v.FEED_FAILED, told)])
+            case inbox.FeedFailed() | inbox.LoginRenewed() | inbox.LoginTold():
+                await self._note(message)
             case inbox.NetworkDecided():
                 await decisions.note(self)
             case inbox.Slept():

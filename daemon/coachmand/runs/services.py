@@ -28,6 +28,7 @@ from .survivors import Survivors
 
 if TYPE_CHECKING:
     from .families import Families
+    from .logins import Logins
     from .run import Run
 
 
@@ -77,6 +78,7 @@ class Services:
     )
     on_change: Callable[[], None] = lambda: None
     families: "Families" = field(init=False)
+    logins: "Logins" = field(init=False)
     # Serves a run's own socket for as long as it lives.
     offer: "Callable[[Run], Awaitable[None]]" = _offer_nothing
 

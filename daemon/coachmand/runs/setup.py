@@ -67,7 +67,9 @@ async def _carry_out(run: "Run", planned: Launch) -> None:
         if not await trio.Path(path).exists():
             run.post(inbox.SettingUp(Entry(v.SETUP_STARTED, {"command": run.fixed.setup})))
             wall_s = run.fixed.wall.due_boottime_s(run.boot) + KEEPER_MARGIN_S
-            await beside.start(run, planned, path, min(wall_s, boottime_s() + SETUP_LIMIT_S))
+            await beside.start(
+                run.services, planned, path, min(wall_s, boottime_s() + SETUP_LIMIT_S)
+            )
         await beside.until_over(run, path)
     except trio.Cancelled:
         # A daemon that leaves lets it go on; a run that was stopped does not.

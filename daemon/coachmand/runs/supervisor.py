@@ -22,6 +22,7 @@ from .clock import asleep_s
 from .environment import environment_of
 from .families import Families
 from .leases import Leases
+from .logins import Logins
 from .planning import Planned
 from .prepare import secret_names
 from .record import Record
@@ -64,6 +65,7 @@ class Supervisor:
         self.cleanup = Cleanup(self)
         self.retention = Retention(services, self.tasks, self.cleanup)
         self.families = services.families = Families(self)
+        services.logins = Logins(services)
         self.acceptance = Acceptance(self, self._open_journal, self._begin)
         self._rescue = Rescue(self)
         services.on_change = self._changed
@@ -326,6 +328,7 @@ class Supervisor:
         self.leases.forget(lambda name, _lease: name == run.fixed.run)
         self.release(run.fixed)
         self.families.over(run)
+        self.services.logins.forget(run)
         self.services.admission.leave(run.fixed.run)
         self.services.admission.release(run.fixed.run)
         self.services.order.wake()

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coachman_adapters.conversation import Adapter, LaunchPlan, UserFiles
+from coachman_adapters.logins import lent
+from coachman_adapters.secret_values import secrets_in
 from coachman_adapters.seeds import content_of, members_of
 
 from ..evidence.seeds import copy_files, read_file, write_seed
@@ -14,14 +16,32 @@ from .record import Record
 Environment = Mapping[str, str]
 
 
-def copy(record: Record, adapter: Adapter, environment: Environment, home: Path) -> None:
-    """Copy them as they are now. Blocks. Raises OSError."""
+def copy(record: Record, adapter: Adapter, environment: Environment, home: Path) -> tuple[str, ...]:
+    """Copy them as they are now; the values in them that nobody is to read.
+
+    Of a login whose tokens rotate what could renew it stays behind. Blocks. Raises OSError.
+    """
+    secret: list[str] = []
     for files in adapter.spec.user_files:
-        copy_files(source_of(files, environment), _lent(files, record), home, files.directory)
+        source = source_of(files, environment)
+        logins = {login.path: login for login in files.logins}
+        whole = [name for name in _lent(files, record) if name not in logins]
+        copy_files(source, whole, home, files.directory)
+        for name in (*_lent(files, record), *files.endpoints):
+            secret += _secrets(os.path.join(source, name), name in files.credentials)
+        for name, login in logins.items():
+            if (content := read_file(os.path.join(source, name))) is not None:
+                write_seed(home, os.path.join(files.directory, name), lent(login, content))
         if not _inherits(record):
             for path in files.endpoints:
                 if (content := _endpoint(files, path, environment)) is not None:
                     write_seed(home, os.path.join(files.directory, path), content)
+    return tuple(dict.fromkeys(secret))
+
+
+def _secrets(path: str, is_credential: bool) -> tuple[str, ...]:
+    content = read_file(path) if os.path.isfile(path) else None
+    return secrets_in(content or b"", path, is_credential=is_credential)
 
 
 def seed(
