@@ -98,6 +98,52 @@ def test_a_run_reaches_what_it_was_given_and_its_journal_tells(
     assert shown.count("network: other.test:80 denied, not_allowed") == 1
 
 
+def test_what_runs_beside_the_agent_is_told_with_it(
+    daemon: DaemonProcess, repo: Path, server: HostServer
+) -> None:
+    """A check has a gate of its own: a denial is told once, and counted with the agent's."""
+    place = f"model.test:{server.port}"
+    denied = f"{CURL} -o /dev/null http://other.test/"
+    with daemon.client() as client:
+        run = client.run.start(
+            f"run {denied}",
+            dir=str(repo),
+            agent="demo",
+            network=[f"{place}=127.0.0.1"],
+            check=f"{denied}; {CURL} http://{place}/; {CURL} -o /dev/null http://third.test/; true",
+        )["run"]
+    result = at.result(daemon, run)
+    [counted] = [e["denied"] for e in daemon.events(run) if e["type"] == "network.counted"]
+
+    assert result["check"]["output"].endswith("heard ")
+    assert network_events(daemon, run) == [
+        ("other.test", 80, "not_allowed"),
+        ("model.test", server.port, None),
+        ("third.test", 80, "not_allowed"),
+    ]
+    assert [(each["host"], each["count"]) for each in counted] == [
+        ("other.test", 2),
+        ("third.test", 1),
+    ]
+
+
+def test_a_setup_that_could_not_reach_its_host_says_so(state_dir: Path, repo: Path) -> None:
+    """No agent was started, and the journal has what the gate denied."""
+    config = state_dir / "config.toml"
+    config.write_text(f'[repo."{repo}"]\nsetup = "{CURL} -f http://packages.test/"\n')
+    daemon = DaemonProcess(state_dir, {"COACHMAN_CONFIG": str(config)}).start()
+    try:
+        options = {"agent": "demo", "network": ["model.test:80=127.0.0.1"]}
+        run = at.start(daemon, repo, "say hi", **options)
+        result = at.result(daemon, run)
+        told = network_events(daemon, run)
+    finally:
+        daemon.tidy()
+
+    assert (result["outcome"], result["attempts"]) == ("failed", 0)
+    assert told == [("packages.test", 80, "not_allowed")]
+
+
 def test_what_is_allowed_and_not_reached_is_told_once(daemon: DaemonProcess, repo: Path) -> None:
     """A name that does not resolve, and a port where nobody listens: in the journal and the log."""
     with socket.socket() as closed:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ..gate import LOG_NAME
 from ..journal import vocabulary as v
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # An agent can ask for names without an end; the gate's own log has a bound for each attempt.
 MAX_NOTED = 400
 MAX_LOG_BYTES = 4 * 1024 * 1024
+# What runs in the agent's boundary beside it has a keeper of its own, and with that a gate.
+BESIDE = ("setup", "epilogue", "check")
 # What a key begins with that is of no allowed and reached place.
 DENIED, UNREACHED = "!", "?"
 
@@ -70,6 +72,17 @@ def read(directory: Path) -> list[Decision]:
     return list({(d.host, d.port, d.reason): d for d in _decisions(lines)}.values())
 
 
+def _all_of(attempt: Path) -> list[Decision]:
+    """Those of an attempt's agent and of what ran beside it, added up. Blocks."""
+    found: dict[tuple[Any, ...], Decision] = {}
+    for directory in (attempt, *(attempt / name for name in BESIDE)):
+        for decision in read(directory):
+            named = (decision.host, decision.port, decision.reason)
+            before = found[named].count if named in found else 0
+            found[named] = evolve(decision, count=before + decision.count)
+    return list(found.values())
+
+
 def _decisions(lines: Iterable[bytes]) -> Iterator[Decision]:
     for line in lines:
         try:
@@ -90,9 +103,15 @@ async def note(run: "Run") -> None:
     """Journal what is new."""
     if run.attempt is None or not run.fixed.has_gate:
         return
-    found = await trio.to_thread.run_sync(read, run.attempt.path)
-    if entries := _new(run, found):
+    if entries := _new(run, await trio.to_thread.run_sync(_all_of, run.attempt.path)):
         await run.record(entries)
+
+
+async def new_in(run: "Run", directory: Path) -> list[Entry]:
+    """What is new of what ran in ``directory`` before there was an agent, to be journaled."""
+    if not run.fixed.has_gate:
+        return []
+    return _new(run, await trio.to_thread.run_sync(read, directory))
 
 
 def _new(run: "Run", found: Iterable[Decision]) -> list[Entry]:
@@ -108,7 +127,7 @@ async def counted(run: "Run") -> list[Entry]:
     """What is told at an attempt's end: what is new, and how often each was denied."""
     if run.attempt is None or not run.fixed.has_gate:
         return []
-    found = await trio.to_thread.run_sync(read, run.attempt.path)
+    found = await trio.to_thread.run_sync(_all_of, run.attempt.path)
     denied = [{**each.members(), "count": each.count} for each in found if not each.allowed]
     for each in denied:
         del each["allowed"]

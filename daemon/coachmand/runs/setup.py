@@ -13,7 +13,7 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
-from . import beside, inbox
+from . import beside, decisions, inbox
 from .clock import boottime_s
 from .deadlines import KEEPER_MARGIN_S
 from .keepers import KeeperError, end_keeper
@@ -77,6 +77,9 @@ async def _carry_out(run: "Run", planned: Launch) -> None:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(end_keeper, path)
         raise
+    # A setup that fails for want of a host is told with the reason, though no agent ever starts.
+    for told in await decisions.new_in(run, path):
+        run.post(inbox.SettingUp(told))
     ended = await trio.to_thread.run_sync(beside.record_of, path, "setup", None)
     run.post(inbox.SettingUp(Entry(v.SETUP_ENDED, ended)))
     if ended["exit"] != 0:
