@@ -7,7 +7,6 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,11 @@ from attrs import frozen
 
 import recovery_state as at
 from daemon_process import DaemonProcess
-from ordinary import IS_ROOT, ordinary_daemon
-from shared_daemon import shared_daemon
+from ordinary import USERS, daemons_of
 
 NEUTRAL = '[storage]\nsealed = "{neutral}"\n'
 PROFILES = ("edit", "review", "sealed", "host")
 WALLED = PROFILES[:-1]
-USERS = ("self", "ordinary") if IS_ROOT else ("self",)
 NAMESPACES = ("user", "ipc", "pid", "uts", "cgroup", "net", "mnt")
 # What bubblewrap and the interpreter add by themselves.
 ADDED = {"PWD", "LC_CTYPE"}
@@ -96,11 +93,8 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def daemons() -> Iterator[dict[str, DaemonProcess]]:
-    """A daemon of whoever runs the tests, and one of an ordinary user."""
-    with ExitStack() as stack:
-        made: dict[str, DaemonProcess] = {"self": stack.enter_context(shared_daemon(NEUTRAL))}
-        if IS_ROOT:
-            made["ordinary"] = stack.enter_context(ordinary_daemon(NEUTRAL))
+    """A daemon of each user."""
+    with daemons_of(NEUTRAL) as made:
         yield made
 
 

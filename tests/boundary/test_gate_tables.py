@@ -68,13 +68,21 @@ SPELLINGS = {
     "127.0.0.01": "address_form",
     "127.0.0.0x1": "address_form",
     "127.0.0.1.": "address_form",
+    "2852039166": "address_form",
+    "0xa9fea9fe": "address_form",
+    "0251.0376.0251.0376": "address_form",
+    "169.254.43518": "address_form",
     "1.2.3.4.5": "address_form",
     "256.1.1.1": "address_form",
     "example.0x": "address_form",
     "[::1%lo]": "zone_id",
     "[fe80::1%25eth0]": "zone_id",
     "[::1": "bad_host",
+    "[::ffff:127.0.0.1%25lo]": "zone_id",
     "[127.0.0.1]": "bad_host",
+    "[::ffff:127.1]": "bad_host",
+    "[::ffff:0x7f.0.0.1]": "bad_host",
+    "[v1.fe80::1]": "bad_host",
     "[]": "bad_host",
     "::1": "bad_host",
     "": "bad_host",
@@ -308,12 +316,77 @@ def test_the_name_in_a_hello_is_that_of_the_tunnel(cut: int, record: int) -> Non
         Tunnel("other.example.org", 443).feed(hello)
 
 
+def extended(hello: bytes, kind: int, content: bytes) -> bytes:
+    """The same hello with one more extension, behind all others."""
+    added = kind.to_bytes(2, "big") + len(content).to_bytes(2, "big") + content
+    at = 5 + 4 + 2 + 32
+    at += 1 + hello[at]
+    at += 2 + int.from_bytes(hello[at : at + 2], "big")
+    at += 1 + hello[at]
+    size = int.from_bytes(hello[at : at + 2], "big") + len(added)
+    body = hello[9:at] + size.to_bytes(2, "big") + hello[at + 2 :] + added
+    handshake = hello[5:6] + len(body).to_bytes(3, "big") + body
+    return hello[:3] + len(handshake).to_bytes(2, "big") + handshake
+
+
+def name_extension(*names: bytes) -> bytes:
+    """The content of an extension that asks for servers of these names."""
+    entries = b"".join(b"\0" + len(name).to_bytes(2, "big") + name for name in names)
+    return len(entries).to_bytes(2, "big") + entries
+
+
+ENCRYPTED_HELLO = 0xFE0D
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("a.example", None), ("b.example", "other_server_name"), (None, "other_server_name")],
+)
+def test_a_hello_with_another_one_in_it_is_judged_by_what_shows(
+    name: str | None, reason: str | None
+) -> None:
+    """What is encrypted (ECH) is read by the host that was connected to, and by nobody else."""
+    hello = extended(client_hello(name), ENCRYPTED_HELLO, b"\0" * 64)
+    tunnel = Tunnel("a.example", 443)
+    if reason is None:
+        assert tunnel.feed(hello) == hello
+    else:
+        with pytest.raises(Denied, match=f"^{reason}$"):
+            tunnel.feed(hello)
+
+
 BEGINNINGS: dict[str, tuple[str, Callable[[], bytes], int]] = {
     "no name": ("other_server_name", lambda: client_hello(None), 443),
     "plain": ("not_tls", lambda: b"GET / HTTP/1.1\r\n", 443),
     "plain elsewhere": ("not_tls", lambda: b"SSH-2.0-x\r\n", 8443),
     "other port": ("other_server_name", lambda: client_hello("b.example"), 9000),
     "torn": ("bad_hello", lambda: b"\x16\x03\x01\x00\x04\x01\x00\x00\x00", 443),
+    "two names": (
+        "bad_hello",
+        lambda: extended(client_hello("a.example"), 0, name_extension(b"b.example")),
+        443,
+    ),
+    "two names in one": (
+        "bad_hello",
+        lambda: extended(client_hello(None), 0, name_extension(b"a.example", b"b.example")),
+        443,
+    ),
+    "a name of another kind": (
+        "bad_hello",
+        lambda: extended(client_hello(None), 0, b"\0\x0c\1\0\x09a.example"),
+        443,
+    ),
+    "a name that is none": (
+        "bad_hello",
+        lambda: extended(client_hello(None), 0, name_extension(b"\xff.example")),
+        443,
+    ),
+    "a part of a name": (
+        "other_server_name",
+        lambda: extended(client_hello(None), 0, name_extension(b"a.example\0.b.example")),
+        443,
+    ),
+    "SSL 2": ("not_tls", lambda: b"\x80\x2e\x01\x03\x01" + b"\0" * 41, 443),
     "no hello": ("bad_hello", lambda: b"\x16\x03\x01\x00\x04\x02\x00\x00\x00", 443),
     "alert between": (
         "bad_hello",
@@ -378,7 +451,24 @@ DENIED = [
     (rules(public=True), "127.0.0.1", 80, "not_public"),
     (rules(public=True), "[::ffff:127.0.0.1]", 80, "not_public"),
     (rules(public=True), "169.254.169.254", 80, "metadata_or_link_local"),
+    (rules(public=True), "[::ffff:a9fe:a9fe]", 80, "metadata_or_link_local"),
+    (rules(public=True), "[::a9fe:a9fe]", 80, "metadata_or_link_local"),
+    (rules(public=True), "[64:ff9b::a9fe:a9fe]", 80, "metadata_or_link_local"),
+    (rules(public=True), "[2002:a9fe:a9fe::]", 80, "metadata_or_link_local"),
+    (rules(public=True), "[fd00:ec2::254]", 80, "metadata_or_link_local"),
+    (rules(public=True), "[64:ff9b::7f00:1]", 80, "not_public"),
+    (rules(public=True), "[2002:7f00:1::]", 80, "not_public"),
+    (rules(public=True), "[::7f00:1]", 80, "not_public"),
+    (rules(public=True), "[::ffff:808:404]", 80, "this_machine"),
+    (rules(public=True), "[64:ff9b::808:404]", 80, "this_machine"),
     (rules(public=True), "8.8.4.4", 80, "this_machine"),
+    (rules(public=True, a_x=("64:ff9b::7f00:1",)), "a.x", 80, "resolves_not_public"),
+    (
+        rules(public=True, a_x=("1.1.1.1", "::ffff:a9fe:a9fe")),
+        "a.x",
+        80,
+        "resolves_metadata_or_link_local",
+    ),
     (rules(public=True, localhost=("127.0.0.1",)), "localhost", 80, "resolves_not_public"),
     (rules("a.x:443", a_x=("10.0.0.1",)), "a.x", 443, "resolves_not_public"),
     (rules("a.x:443", a_x=("1.1.1.1", "127.0.0.1")), "a.x", 443, "resolves_not_public"),

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -224,6 +225,52 @@ def test_decisions_without_a_daemon_are_in_the_journal_once_one_is_back(
 
     assert end(daemon, repo, begun["run"]).count("heard ") == 2
     assert network_events(daemon, begun["run"])[1] == ("other.test", 80, "not_allowed")
+
+
+# A daemon that knows an agent which heeds no proxy; whatever else is run is the interpreter.
+HEEDLESS = """#!{python} -I
+import os, sys
+if sys.argv[1:4] != ["-I", "-m", "coachmand"]:
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+from attrs import evolve
+from coachman_adapters import ADAPTERS
+from coachmand.main import run_daemon
+demo = ADAPTERS["demo"]
+ADAPTERS["demo"] = evolve(demo, spec=evolve(demo.spec, honours_proxies=False))
+sys.exit(run_daemon(sys.argv[4:]))
+"""
+
+
+@pytest.fixture
+def heedless(state_dir: Path) -> Iterator[DaemonProcess]:
+    """A daemon whose demo agent is said to go around proxies."""
+    program = state_dir / "python"
+    program.write_text(HEEDLESS.replace("{python}", sys.executable))
+    program.chmod(0o755)
+    process = DaemonProcess(state_dir, python=str(program))
+    yield process.start()
+    process.tidy()
+
+
+def test_an_agent_that_heeds_no_proxy_gets_no_gate(heedless: DaemonProcess, repo: Path) -> None:
+    """It is refused before anything is made, with the ways out, and each of these is one."""
+    before = sorted(heedless.state.rglob("*"))
+    refused = [
+        heedless.cli("run", "-a", "demo", *words, "say hi", cwd=repo)
+        for words in ([], ["--network", "full"], ["--network", "example.org"], ["--dry-run"])
+    ]
+    after = sorted(heedless.state.rglob("*"))
+    outcomes = [
+        at.result(heedless, at.start(heedless, repo, "say hi", network=[network]))["outcome"]
+        for network in ("none", "host")
+    ]
+
+    assert [each.returncode for each in refused] == [64] * 4
+    for each in refused:
+        assert "agent demo goes around every proxy" in each.stderr
+        assert "--network none or --network host" in each.stderr
+    assert after == before
+    assert outcomes == ["succeeded", "succeeded"]
 
 
 @pytest.mark.parametrize("network", ["none", "full", "registries"])

@@ -7,15 +7,17 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from daemon_process import COMMAND_LIMIT_S, DaemonProcess, make_repository
+from shared_daemon import shared_daemon
 from sourcetree import ROOT
 
 NOBODY = 65534
 IS_ROOT = os.getuid() == 0
+USERS = ("self", "ordinary") if IS_ROOT else ("self",)
 UID = NOBODY if IS_ROOT else os.getuid()
 GID = NOBODY if IS_ROOT else os.getgid()
 SOURCES = ("client", "daemon", "adapters", "sandbox")
@@ -80,9 +82,9 @@ class OrdinaryDaemon(DaemonProcess):
         super().__init__(root, env, str(prefix / "bin/python"))
         self.prefix = prefix
 
-    def spawn_daemon(self, ready: int, log: int) -> Any:
+    def _new_process(self, ready: int, log: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [self.python, "-I", "-m", "coachmand", "--ready-fd", str(ready)],
+            [str(self.prefix / "bin/python"), "-I", "-m", "coachmand", "--ready-fd", str(ready)],
             env=self.env,
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -144,3 +146,13 @@ def ordinary_daemon(config: str = "") -> Iterator[OrdinaryDaemon]:
             yield process
         finally:
             process.tidy()
+
+
+@contextmanager
+def daemons_of(config: str = "") -> Iterator[dict[str, DaemonProcess]]:
+    """A daemon of each of USERS: whoever runs the tests, and a user without rights."""
+    with ExitStack() as stack:
+        made: dict[str, DaemonProcess] = {"self": stack.enter_context(shared_daemon(config))}
+        if IS_ROOT:
+            made["ordinary"] = stack.enter_context(ordinary_daemon(config))
+        yield made
