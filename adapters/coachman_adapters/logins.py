@@ -49,7 +49,7 @@ class Login:
     token itself says it, as a JWT) are where the tokens are, ``beside`` what comes and goes
     with them. ``account`` are members, ``claims`` members of the access token, by which two
     logins are of the same account. ``withheld`` stands for the refresh token in a run; None:
-    nothing does.
+    nothing does. With one of the variables ``instead`` the agent does without the login.
     """
 
     path: str
@@ -61,6 +61,7 @@ class Login:
     claims: tuple[Path, ...] = ()
     beside: tuple[Path, ...] = ()
     withheld: str | None = None
+    instead: tuple[str, ...] = ()
 
 
 @frozen

@@ -55,7 +55,8 @@ for pid in filter(str.isdigit, os.listdir("/proc")):
             found.append([int(pid), "fd"])
 whole = login.exists() and "refresh-of" in login.read_text()
 told = {"own": os.getpid(), "found": found, "whole": whole}
-pathlib.Path("/output/told.json").write_text(json.dumps(told))
+out = os.environ.get("COACHMAN_OUTPUT", "/output")
+pathlib.Path(out, "told.json").write_text(json.dumps(told))
 while "interrupt" not in (sys.stdin.readline() or "interrupt"):
     pass
 """
@@ -125,13 +126,13 @@ def login(access: str) -> str:
     return json.dumps({"claudeAiOauth": told})
 
 
-def lent(daemon: DaemonProcess, source: str, profile: str, key: str) -> str:
+def lent(daemon: DaemonProcess, source: str, profile: str, key: str, **more: Any) -> str:
     """A run that was lent the key, and has looked where it is; its id."""
     if source == "file":
         Path(daemon.env["BASE"], source, ".claude/.credentials.json").write_text(login(key))
     env = {"ANTHROPIC_API_KEY": key} if source == "environment" else {}
     options: dict[str, Any] = {"profile": profile, "task": f"{source}-{profile}", "env": env}
-    options |= {"agent": f"k-{source}", "network": ["none"]}
+    options |= {"agent": f"k-{source}", "network": ["none"], **more}
     return at.start(daemon, daemon.root / "repo", "say it", **options)
 
 
@@ -182,6 +183,19 @@ def test_a_key_is_with_its_agent_alone(daemon: DaemonProcess, source: str, profi
     assert [path for path in evidence if any(f in path.read_bytes() for f in forms)] == []
     assert said[0]["text"] == f"my key is {'*' * len(key)}"
     assert told["whole"] is False
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_is_said_on_the_host_is_masked_too(daemon: DaemonProcess, source: str) -> None:
+    """A run on the host has the user's own files; its evidence has no key of them."""
+    key = key_of(source, "host")
+    run = lent(daemon, source, "host", key, network=None, permissions="allow")
+    until_told(daemon, run)
+    said = [event for event in daemon.events(run) if event["type"] == "agent.noise"]
+    evidence = [path for path in at.directory(daemon, run).rglob("*") if path.is_file()]
+
+    assert said[0]["text"] == f"my key is {'*' * len(key)}"
+    assert [path for path in evidence if key.encode() in path.read_bytes()] == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")

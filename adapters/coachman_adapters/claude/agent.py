@@ -94,6 +94,14 @@ LOGIN = Login(
         ("claudeAiOauth", "organizationUuid"),
         ("claudeAiOauth", "accountUuid"),
     ),
+    instead=(
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_FOUNDRY",
+        "CLAUDE_CODE_USE_VERTEX",
+    ),
     renewal=Renewal(
         executables=("claude",),
         argv=("/bin/sh", "-c", _RENEW, "{executable}", _HELLO),

@@ -62,6 +62,7 @@ LOGIN = Login(
     beside=(("tokens", "id_token"), ("last_refresh",)),
     # A file without the member would be none of its own.
     withheld="",
+    instead=(KEY,),
     renewal=Renewal(
         executables=("codex",),
         argv=("/bin/sh", "-c", _RENEW, "{executable}", *_ASKED),

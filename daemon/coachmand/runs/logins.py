@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("logins")
 # Agents renew theirs five minutes before its end; by then they have a new one.
 EARLY_S = 600.0
-# One that failed is not tried again before.
-AGAIN_S = 60.0
+# One that failed is not tried again before, and each time that it fails again twice as long.
+AGAIN_S, AGAIN_MOST_S = 60.0, 3600.0
 # The clock of the day may be set, and a machine may sleep.
 LOOK_S = 60.0
 
@@ -54,9 +54,12 @@ class _Lent:
 
 @frozen
 class _Failure:
-    """A renewal that did not work out, of the refresh token of that digest."""
+    """A renewal that did not work out, of the refresh token of that digest: ``wait_s`` from then
+    on it is not tried.
+    """
 
     token: str
+    wait_s: float
     again_s: float
 
 
@@ -150,9 +153,14 @@ class Logins:
             except renewal.FAULTS as error:
                 outcome = Outcome(REFUSED, str(error))
         if outcome.kind == REFUSED:
-            again_s = trio.current_time() + AGAIN_S
-            self._failed[own.path] = _Failure(userlogin.digest(tokens.refresh), again_s)
+            self._note_failure(own, userlogin.digest(tokens.refresh))
         return outcome
+
+    def _note_failure(self, own: Own, token: str) -> None:
+        before = self._failed.get(own.path)
+        again = before is not None and before.token == token
+        wait_s = min(2 * before.wait_s, AGAIN_MOST_S) if before and again else AGAIN_S
+        self._failed[own.path] = _Failure(token, wait_s, trio.current_time() + wait_s)
 
     async def _is_due(self, own: Own) -> bool:
         tokens = await _tokens(own)
@@ -218,11 +226,13 @@ class Logins:
 
 
 def _owned(run: "Run", adapter: Adapter) -> Iterator[Own]:
-    """The user's logins that the run is lent."""
+    """The user's logins that the run is lent, and needs."""
     if run.fixed.walls.native:
         return
     for files in adapter.spec.user_files:
         for login in files.logins:
+            if any(run.environment.get(name) for name in login.instead):
+                continue
             path = os.path.join(source_of(files, run.environment), login.path)
             # A link to it is the user's way to keep it elsewhere.
             yield Own(os.path.realpath(path), files, login)

@@ -275,19 +275,21 @@ def _place_and_compile(
     home = _home_inside(record, environment)
     plan = adapter.plan(agent_request(record, adapter, site.subfolder, home))
     launch, private = compile_launch(record, directory, services, environment, plan, site)
+    found = userfiles.secrets_of(record, adapter, environment)
+    launch = evolve(launch, mask=(*launch.mask, *found))
     durable.make_directory(private)
     if record.delegate is not None:
         durable.make_directory(directory.delegate)
     if record.walls.native:
         return launch
-    found = userfiles.copy(record, adapter, environment, private)
+    userfiles.copy(record, adapter, environment, private)
     # The session of a later attempt lies there already, and has gone on.
     if is_first and record.session is not None and record.resumed_from is None:
         assert adapter.spec.sessions is not None
         cwd = os.path.join(layout.WORKSPACE, site.subfolder).rstrip("/")
         copy_session(record.session, adapter.spec.sessions, environment, cwd, private)
     userfiles.seed(plan, record, adapter, environment, private)
-    return evolve(launch, mask=(*launch.mask, *found))
+    return launch
 
 
 def _home_inside(record: Record, environment: Mapping[str, str]) -> str:

@@ -16,19 +16,16 @@ from .record import Record
 Environment = Mapping[str, str]
 
 
-def copy(record: Record, adapter: Adapter, environment: Environment, home: Path) -> tuple[str, ...]:
-    """Copy them as they are now; the values in them that nobody is to read.
+def copy(record: Record, adapter: Adapter, environment: Environment, home: Path) -> None:
+    """Copy them as they are now. Blocks. Raises OSError.
 
-    Of a login whose tokens rotate what could renew it stays behind. Blocks. Raises OSError.
+    Of a login whose tokens rotate what could renew it stays behind.
     """
-    secret: list[str] = []
     for files in adapter.spec.user_files:
         source = source_of(files, environment)
         logins = {login.path: login for login in files.logins}
         whole = [name for name in _lent(files, record) if name not in logins]
         copy_files(source, whole, home, files.directory)
-        for name in (*_lent(files, record), *files.endpoints):
-            secret += _secrets(os.path.join(source, name), name in files.credentials)
         for name, login in logins.items():
             if (content := read_file(os.path.join(source, name))) is not None:
                 write_seed(home, os.path.join(files.directory, name), lent(login, content))
@@ -36,6 +33,15 @@ def copy(record: Record, adapter: Adapter, environment: Environment, home: Path)
             for path in files.endpoints:
                 if (content := _endpoint(files, path, environment)) is not None:
                     write_seed(home, os.path.join(files.directory, path), content)
+
+
+def secrets_of(record: Record, adapter: Adapter, environment: Environment) -> tuple[str, ...]:
+    """The values in them that nobody is to read, as they are now. Blocks. Raises OSError."""
+    secret: list[str] = []
+    for files in adapter.spec.user_files:
+        source = source_of(files, environment)
+        for name in (*_lent(files, record), *files.endpoints):
+            secret += _secrets(os.path.join(source, name), name in files.credentials)
     return tuple(dict.fromkeys(secret))
 
 

@@ -164,6 +164,27 @@ def test_codex_goes_on_where_it_would_have_to_renew(site: Site) -> None:
     assert site.leaks(run) == []
 
 
+@pytest.mark.parametrize("site", [CLAUDE], indirect=True)
+def test_two_daemons_renew_a_login_once(site: Site) -> None:
+    """Daemons with states of their own and one user: the second waits, and finds it done."""
+    site.provider.pause_s = 1.0
+    site.log_in(lifetime_s=60.0)
+    root = site.daemon.root / "other"
+    root.mkdir()
+    other = DaemonProcess(root, site.daemon.env)
+    other.env["COACHMAN_STATE_DIR"] = str(other.state)
+    other.start()
+    try:
+        both = (site.daemon, other)
+        runs = [(each, at.start(each, site.repo, "SAY one", agent="claude")) for each in both]
+        results = [at.result(each, run) for each, run in runs]
+    finally:
+        other.tidy()
+
+    assert [result["outcome"] for result in results] == ["succeeded"] * 2
+    assert (site.provider.reused, site.provider.renewals) == (0, 1)
+
+
 @pytest.mark.parametrize("step", LOGIN_STEPS)
 @pytest.mark.parametrize("site", [CLAUDE], indirect=True)
 def test_a_killed_daemon_loses_no_token(site: Site, step: str) -> None:
