@@ -19,9 +19,10 @@ from .operations import perform
 from .outputs import Outputs
 from .peers import Peers
 from .sandbox import Sandbox
-from .spawn import spawn, stdio_pipes
+from .spawn import spawn, spawn_native, stdio_pipes
 from .stdin import Stdin
 from .system import boottime_s, start_ticks
+from .tree import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,10 +81,7 @@ class Keeper:
             self.network = Network(
                 self._loop, directory, launch.gate, self._tell_network, self._end_cut_off
             )
-        impose = partial(caps.impose, launch)
-        self.sandbox = Sandbox(
-            self._loop, *spawn(launch, theirs), partial(self._record_sandbox, impose)
-        )
+        self.sandbox = self._started(launch, theirs)
         self._watch = caps.Watch(
             self._loop, launch, lambda: self.sandbox.init_pid, self._end_greedy
         )
@@ -91,6 +89,13 @@ class Keeper:
         self._handle_signals()
         self.check_deadline()
         self._check_directory()
+
+    def _started(self, launch: Launch, stdio: tuple[int, int, int]) -> Sandbox | Tree:
+        """The agent's processes, in their namespace or without one."""
+        if launch.native is not None:
+            return Tree(self._loop, *spawn_native(launch, stdio), self._record_tree)
+        record = partial(self._record_sandbox, partial(caps.impose, launch))
+        return Sandbox(self._loop, *spawn(launch, stdio), record)
 
     def run(self) -> None:
         """Serve until the sandbox ended and its end is on disk and told."""
@@ -142,6 +147,12 @@ class Keeper:
         self._update_state()
         reach("keeper.gate")
         return self._open_network(ids["init_pid"])
+
+    def _record_tree(self, ids: dict[str, int]) -> None:
+        """The same for an agent without a sandbox."""
+        self._state["sandbox"] = ids
+        self._update_state()
+        reach("keeper.gate")
 
     def _open_network(self, init: int) -> bool:
         try:

@@ -39,8 +39,9 @@ class Launch:
         if record.get("version") != PROTOCOL_VERSION:
             raise LaunchError(f"cannot start the keeper: it speaks version {PROTOCOL_VERSION} only")
         self.directory: str = field(record, "directory", str)
-        self.bwrap: str = field(record, "bwrap", str)
-        self.args = strings(record, "args")
+        self.native = parse_native(record.get("native"))
+        self.bwrap: str = field(record, "bwrap", str, *(["/"] if self.native else []))
+        self.args = strings(record, "args", *([[]] if self.native else []))
         self.command = strings(record, "command")
         self.mask = strings(record, "mask", [])
         self.stdin: str = field(record, "stdin", str, "pipe")
@@ -70,13 +71,44 @@ class Launch:
             "`wall_deadline_boottime_s` is not a moment": not is_moment(self.deadline),
             # Without its own PID namespace a tree of processes could not be killed whole.
             "`args` must unshare the PID namespace and keep bwrap's own init": (
-                not {"--unshare-pid", "--unshare-all"} & set(self.args) or "--as-pid-1" in self.args
+                self.native is None
+                and (
+                    not {"--unshare-pid", "--unshare-all"} & set(self.args)
+                    or "--as-pid-1" in self.args
+                )
             ),
+            "an agent without a sandbox has no gate": bool(self.native and self.gate),
             "the record was made before the last boot": self.boot_id != boot_id(),
         }
         for text, wrong in problems.items():
             if wrong:
                 raise LaunchError(f"cannot start the keeper: {text}")
+
+
+class Native:
+    """Where an agent without a sandbox starts, and with which variables."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.cwd: str = field(record, "cwd", str)
+        env: dict[str, Any] = field(record, "env", dict)
+        if not os.path.isabs(self.cwd) or not all(map(_is_variable, env.items())):
+            raise LaunchError("cannot start the keeper: `native` has no directory or environment")
+        self.env: dict[str, str] = env
+
+
+def parse_native(value: Any) -> Native | None:
+    """The launch record's `native`; None for an agent that has a sandbox."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise LaunchError("cannot start the keeper: `native` is not an object")
+    return Native(value)
+
+
+def _is_variable(item: tuple[str, Any]) -> bool:
+    name, value = item
+    texts = isinstance(value, str) and "\0" not in name + value
+    return texts and bool(name) and "=" not in name
 
 
 def field(record: dict[str, Any], name: str, kind: type | tuple[type, ...], *default: Any) -> Any:

@@ -7,7 +7,9 @@ import os
 import signal
 
 from . import ATTEMPT_VARIABLE
+from .errors import LaunchError
 from .files import write_all
+from .system import die_with_parent, hold_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
 # Can be read inside as that of process 1: the user's own PATH would name their home.
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+# What a shell says of a program that could not be run.
+EXIT_NOT_RUN = 127
 # Python ignores the first two, a keeper handles the others.
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
@@ -68,6 +72,52 @@ def spawn(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int, int]:
     os.set_blocking(status_read, False)
     os.set_inheritable(barrier, False)
     return pid, status_read, barrier
+
+
+def spawn_native(launch: Launch, stdio: tuple[int, int, int]) -> tuple[int, int]:
+    """Start the agent itself on three descriptors; its pid and barrier.
+
+    It waits at the barrier until its number is in keeper.json, and dies with this thread; what it
+    starts names the attempt in its environment, by which that is found when the keeper died.
+    """
+    assert launch.native is not None
+    environment = {**launch.native.env, ATTEMPT_VARIABLE: attempt_mark(launch.directory)}
+    program = find_program(launch.command[0], environment, launch.native.cwd)
+    hold_descendants()
+    keeper = os.getpid()
+    read, barrier = os.pipe()
+    pid = os.fork()
+    if pid:
+        for fd in (read, *stdio):
+            os.close(fd)
+        return pid, barrier
+    try:
+        os.close(barrier)
+        os.setsid()
+        die_with_parent()
+        for number, fd in enumerate(stdio):
+            os.dup2(fd, number)
+        # An end of file is the keeper's death, which the signal may have come too late for.
+        if os.getppid() != keeper or not os.read(read, 1):
+            os._exit(EXIT_NOT_RUN)
+        for each in RESET_SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        os.chdir(launch.native.cwd)
+        os.execve(program, launch.command, environment)  # noqa: S606 - it is to be no shell
+    except BaseException as error:
+        os.write(2, f"coachman: cannot run {program}: {error}\n".encode())
+    finally:
+        os._exit(EXIT_NOT_RUN)
+
+
+def find_program(name: str, environment: dict[str, str], cwd: str) -> str:
+    """The file that a shell would run by this name. Raises LaunchError."""
+    directories = environment.get("PATH", os.defpath).split(":") if "/" not in name else [cwd]
+    for directory in directories:
+        path = os.path.join(cwd, directory, name)
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    raise LaunchError(f"cannot start the agent: there is no program {name}")
 
 
 def closed_barrier() -> int:

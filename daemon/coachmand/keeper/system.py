@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import time
 
 from .errors import LaunchError
@@ -13,8 +14,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
 PROCESS_NAME = b"coachman-keeper"
 KEYCTL_JOIN_SESSION_KEYRING = 1
 KEYCTL_NUMBERS = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280}
@@ -56,6 +60,26 @@ def set_process() -> None:
     if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise LaunchError("cannot start the keeper: PR_SET_DUMPABLE was refused")
     leave_keyring(libc)
+
+
+def hold_descendants() -> None:
+    """Become the parent of whatever below us loses its own, and let none of it gain privileges.
+
+    What had more rights than we have could not be signalled.
+    """
+    import ctypes  # noqa: PLC0415 - as above
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    for option in (PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS):
+        if libc.prctl(option, 1, 0, 0, 0) != 0:
+            raise LaunchError(f"cannot start the agent: prctl {option} was refused")
+
+
+def die_with_parent() -> None:
+    """Be killed when the thread that made this process ends."""
+    import ctypes  # noqa: PLC0415 - as above
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def leave_keyring(libc: Any) -> None:

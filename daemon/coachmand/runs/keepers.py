@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from .. import failpoints, keeper
 from ..failpoints import reach
 from ..keeper.spawn import attempt_mark
 from ..keeper.system import boot_id, start_ticks
+from ..keeper.walk import stop_and_kill
 
 LAUNCH_LIMIT_S = 20.0
 ORPHANS_LIMIT_S = 5.0
@@ -200,20 +202,28 @@ def end_keeper(directory: str | os.PathLike[str]) -> bool:
 
 
 def kill_orphans(directory: str | os.PathLike[str]) -> bool:
-    """Kill the sandbox of a keeper that died; whether there was one. Blocks up to a limit.
+    """Kill what a keeper that died left behind; whether there was anything. Blocks up to a limit.
 
-    Nearly always it died with its keeper. But one whose keeper was killed within the first
+    Nearly always its sandbox died with it. But one whose keeper was killed within the first
     milliseconds had not armed its death signal yet, and perhaps is not on record either: it
-    names the attempt in its environment. Raises KeeperError (`orphans`) when its processes do
-    not end within ORPHANS_LIMIT_S.
+    names the attempt in its environment. So does whatever an agent without a sandbox started,
+    which is looked for until nothing more is found. Raises KeeperError (`orphans`) when
+    processes do not end within ORPHANS_LIMIT_S.
     """
     state = read_state(directory) or {}
     sandbox = state.get("sandbox") or {}
     if keeper_alive(directory):
         return False
     known = _kill(state, sandbox.get("init_pid"), sandbox.get("init_start_ticks"), directory)
-    found = [_kill({"boot_id": boot_id()}, *mark, directory) for mark in _unrecorded(directory)]
-    return known or any(found)
+    found, until_s = known, time.monotonic() + ORPHANS_LIMIT_S
+    while left := list(_unrecorded(directory)):
+        found = True
+        for mark in left:
+            _kill({"boot_id": boot_id()}, *mark, directory, whole=True)
+        if time.monotonic() > until_s:
+            why = "more of its kind are started than can be ended"
+            raise SurvivorError(directory, *left[0], why)
+    return found
 
 
 def _unrecorded(directory: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
@@ -229,7 +239,15 @@ def _unrecorded(directory: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
                 yield int(name), ticks
 
 
-def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, directory: object) -> bool:
+def _kill(
+    state: Mapping[str, Any],
+    pid: int | None,
+    ticks: int | None,
+    directory: object,
+    *,
+    whole: bool = False,
+) -> bool:
+    """End one process, if it is still the one meant; the ``whole``: with what descends from it."""
     if pid is None or ticks is None or state.get("boot_id") != boot_id():
         return False
     try:
@@ -241,6 +259,9 @@ def _kill(state: Mapping[str, Any], pid: int | None, ticks: int | None, director
         if start_ticks(pid) != ticks:
             return False
         reach("orphan.found")
+        if whole:
+            signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
+            stop_and_kill(pid, pidfd)
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         if not select.select([pidfd], [], [], ORPHANS_LIMIT_S)[0]:
             why = f"it was killed, and lives on after {ORPHANS_LIMIT_S:.0f} s"
