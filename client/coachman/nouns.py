@@ -47,12 +47,15 @@ class Noun:
 class AgentMethods(Noun):
     """The agents that can be run."""
 
-    def list(self, agent: str | None = None, *, path: str | None = None) -> "results.AgentPage":
+    def list(
+        self, agent: str | None = None, *, path: str | None = None, profile: str | None = None
+    ) -> "results.AgentPage":
         """What is installed, and which names of the environment each agent wants.
 
-        ``path`` is the PATH to look on, by default the daemon's.
+        ``path`` is the PATH to look on, by default the daemon's; ``profile`` the one whose own
+        names are told, by default the configured one.
         """
-        params = given(agent=agent, path=path)
+        params = given(agent=agent, path=path, profile=profile)
         answer: results.AgentPage = self._caller.call("agent.list", params)
         return answer
 
@@ -105,6 +108,7 @@ class RunMethods(Noun):
         input_data: "Mapping[str, str] | None" = None,
         artifacts: "Sequence[str] | None" = None,
         trust_tree: bool | None = None,
+        native: bool | None = None,
         sentinel_file: str | None = None,
         on_event: str | None = None,
         on_limit: "results.OnLimit | None" = None,

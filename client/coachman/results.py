@@ -61,13 +61,17 @@ WaitedRun = steered.WaitedRun
 class Effective(TypedDict):
     """What was decided for a run, defaults included.
 
-    ``hosts`` are its agent's own destinations, where its network has them.
+    ``hosts`` are its agent's own destinations, where its network has them; ``inherits`` is the
+    built-in profile that one of the user's own is made of; ``native``: on the host, without a
+    namespace that its processes end with.
     """
 
     agent: str
     model: str | None
     effort: str | None
     profile: str
+    inherits: NotRequired[str | None]
+    native: NotRequired[bool]
     permissions: Permissions
     network: str
     hosts: NotRequired[list[str]]
@@ -338,7 +342,8 @@ class Answered(TypedDict):
 class Agent(TypedDict):
     """An agent that this version knows, installed or not; ``note`` says why not.
 
-    ``environment`` and ``credentials`` are the names of variables that it wants of its caller.
+    ``environment`` and ``credentials`` are the names of variables that it wants of its caller;
+    ``profile_environment`` has those that a profile lets in besides.
     """
 
     name: str
@@ -358,6 +363,7 @@ class Agent(TypedDict):
     version: str | None
     sha256: str | None
     note: str | None
+    profile_environment: NotRequired[list[str]]
 
 
 class AgentPage(TypedDict):
@@ -367,10 +373,15 @@ class AgentPage(TypedDict):
 
 
 class Profile(TypedDict):
-    """A profile in eight facts."""
+    """A profile in eight facts.
+
+    One of the configuration ``inherits`` another; ``trusted``: it may give more than that one.
+    """
 
     name: str
     facts: dict[str, str]
+    inherits: NotRequired[str | None]
+    trusted: NotRequired[bool]
 
 
 class ProfilePage(TypedDict):

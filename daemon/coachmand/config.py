@@ -144,11 +144,43 @@ class RepoSettings:
 
 
 @frozen
-class ProfileSettings:
-    """What is so for the runs behind one boundary, by the profile's name."""
+class MountSettings:
+    """A path of the host that is seen inside under the same name."""
 
+    path: str = _key(values.path, "")
+    writable: bool = _key(values.flag, False)
+
+
+@frozen
+class CapSettings:
+    """What one run may take of the machine: bytes, and processes with their threads."""
+
+    memory: int | None = _key(values.size, None)
+    tasks: int | None = _key(values.count, None)
+    disk: int | None = _key(values.size, None)
+
+
+@frozen
+class ProfileSettings:
+    """What is so for the runs behind one boundary, by the profile's name.
+
+    One that is not built in ``inherits`` another, and gives more than that one only where it is
+    ``trusted``. None and empty: as that one has it; what is added to is added to.
+    """
+
+    inherits: str | None = _key(values.name, None)
+    trusted: bool = _key(values.flag, False)
+    worktree: str | None = _key(values.one_of("read-only", "read-write"), None)
+    mounts: tuple[MountSettings, ...] = field(default=(), metadata={"rows": MountSettings})
+    path: tuple[str, ...] = _key(values.paths, ())
+    toolchains: tuple[str, ...] = _key(values.paths, ())
+    environment: tuple[str, ...] = _key(values.variables, ())
+    instructions: bool | None = _key(values.flag, None)
     network: tuple[str, ...] | None = _key(values.network, None)
+    permissions: Permissions | None = _key(values.one_of(*PERMISSION_MODES), None)  # noqa: RUF009
     rules: tuple[RuleSettings, ...] = field(default=(), metadata={"rows": RuleSettings})
+    delegate: bool | None = _key(values.flag, None)
+    caps: CapSettings = field(factory=CapSettings, metadata={"table": CapSettings})
 
 
 @frozen
@@ -172,7 +204,7 @@ class Config:
         factory=dict, metadata={"each": RepoSettings, "named": values.directory}
     )
     profiles: Mapping[str, ProfileSettings] = field(
-        factory=dict, metadata={"each": ProfileSettings, "named": values.profile}
+        factory=dict, metadata={"each": ProfileSettings}
     )
     notify: Notify = field(factory=Notify, metadata={"table": Notify})
     log: Log = field(factory=Log, metadata={"table": Log})

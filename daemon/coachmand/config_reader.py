@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from attrs import fields, frozen
 
+from . import config_profiles
 from . import config_values as values
 from .config import ACP, AgentInstance, Config
 
@@ -83,6 +84,10 @@ def parse(text: str, home: str, agents: Collection[str] | None = None) -> Config
     config: Config = reader.record(Config, document, ())
     if agents is not None:
         reader.check_agents(config, agents)
+    try:
+        config_profiles.check(config)
+    except config_profiles.ProfileError as error:
+        raise reader.complaint(error.path, str(error)) from None
     return config
 
 
@@ -155,12 +160,12 @@ class _Reader:
                 known = f'the name of no other agent where its adapter is "{ACP}"'
                 raise self._unfit(path, known, name)
             if not instance.command:
-                raise self._complaint(path, "lacks `command`, a program and its arguments")
+                raise self.complaint(path, "lacks `command`, a program and its arguments")
             return
         for key in _ACP_KEYS:
             if getattr(instance, key):
                 only = f'is only for an agent with `adapter = "{ACP}"`'
-                raise self._complaint((*path, key), only)
+                raise self.complaint((*path, key), only)
         if (instance.adapter or name) not in agents:
             where = (*path, "adapter") if instance.adapter else path
             raise self._unfit(where, _one_named({*agents, ACP}), instance.adapter or name)
@@ -178,9 +183,9 @@ class _Reader:
     def _unfit(self, path: KeyPath, words: str, value: Any, *wrong: Any) -> ConfigError:
         is_within = isinstance(value, list) and wrong
         shown = f"an array with {_shown(wrong[0])}" if is_within else _shown(value)
-        return self._complaint(path, f"must be {words}, not {shown}")
+        return self.complaint(path, f"must be {words}, not {shown}")
 
-    def _complaint(self, path: KeyPath, words: str) -> ConfigError:
+    def complaint(self, path: KeyPath, words: str) -> ConfigError:
         where = f"`{_dotted(path)}` on line {self._line(path)}"
         return ConfigError(f"cannot read the configuration: {where} {words}")
 

@@ -7,7 +7,6 @@ from ipaddress import ip_address
 from typing import Any
 
 from coachman_sandbox.network import WORDS, NetworkError, check_words, parse
-from coachman_sandbox.profiles import PROFILES
 
 from .gate.addresses import is_forbidden
 from .permissions import commands, globs, handlers
@@ -91,6 +90,26 @@ def path(value: Any, home: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
         raise UnfitError("an absolute path, or one that starts with ~/")
     return os.path.normpath(path)
+
+
+def paths(value: Any, home: str) -> tuple[str, ...]:
+    """An array of paths."""
+    items = value if isinstance(value, list) else []
+    found = []
+    for item in items:
+        try:
+            found.append(path(item, home))
+        except UnfitError:
+            raise UnfitError("an array of paths, absolute or from ~/", item) from None
+    if not isinstance(value, list):
+        raise UnfitError("an array of paths, absolute or from ~/")
+    return tuple(found)
+
+
+def flag(value: Any, _home: str) -> bool:
+    if not isinstance(value, bool):
+        raise UnfitError("true or false")
+    return value
 
 
 def key(value: Any, _home: str) -> str:
@@ -183,13 +202,6 @@ def path_pattern(value: Any, home: str) -> str:
     """A path from the worktree's top, or an absolute one, with ``*``, ``?`` and ``**``."""
     if globs.fault(string(value, home)) is not None:
         raise UnfitError("a plain path, in which *, ? and ** may stand")
-    return str(value)
-
-
-def profile(value: Any, _home: str) -> str:
-    """A table's name that is a profile's."""
-    if value not in PROFILES:
-        raise UnfitError(f"named as one of {', '.join(PROFILES)}")
     return str(value)
 
 

@@ -2,6 +2,8 @@
 
 from .policy import Bind, Caps, Mount, Policy, access, contains
 
+# What stands between an agent and the host, where no walls do.
+_OPEN = {"processes": "a boundary of processes alone", "none": "no boundary at all"}
 # What may be done at a place, by how much that is.
 _ACCESS = ("read-only", "memory", "read-write")
 
@@ -15,7 +17,7 @@ def exceeding(child: Policy, parent: Policy) -> str | None:
     if (more_network := child.network.beyond(parent.network)) is not None:
         return f"network {more_network}"
     if child.confinement not in (parent.confinement, "walls"):
-        return "a boundary of processes alone"
+        return _OPEN[child.confinement]
     if parent.system_calls not in (child.system_calls, "none"):
         return f"system calls {child.system_calls}"
     if cap := _loosened(child.caps, parent.caps):
@@ -24,6 +26,10 @@ def exceeding(child: Policy, parent: Policy) -> str | None:
         return "user namespaces"
     if lent := sorted(child.credentials - parent.credentials):
         return f"credentials {', '.join(lent)}"
+    if more_names := sorted(child.admitted - parent.admitted):
+        return f"variables {', '.join(more_names)}"
+    if child.instructions and not parent.instructions:
+        return "instructions of the user's"
     more = (mount for mount in child.mounts if not _is_granted(mount, parent))
     return next((f"{access(mount)} {mount.destination}" for mount in more), None)
 

@@ -65,6 +65,9 @@ def compile_policy(policy: Policy, machine: str = seccomp.MACHINE) -> Compiled:
     place, and text that cannot be an argument; FilterMissing where there is no system
     call filter for ``machine``.
     """
+    if policy.confinement == "none":
+        # Whoever starts it runs the agent itself.
+        return Compiled((), ())
     data = _Data()
     args = [*isolation(policy), "--clearenv", *_environment(policy)]
     mounts = ordered(policy.mounts)
@@ -167,6 +170,7 @@ def describe(policy: Policy) -> dict[str, Any]:
         "digest": policy.digest,
         "network": str(policy.network),
         "confinement": policy.confinement,
+        "kill": policy.kill,
         "hostname": policy.hostname,
         "system_calls": {
             "filter": policy.system_calls,

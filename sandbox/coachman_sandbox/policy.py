@@ -18,12 +18,24 @@ from .seccomp import SystemCalls
 # Raised when the same policy data would grant something else.
 POLICY_VERSION = 2
 
+# The built-in profile in which no instructions of the user's cross.
+SEALED = "sealed"
+
 # What a mount is for. "system": the host's programs and libraries; "runtime": the
-# agent's own executable; "place": this run's directories; "mask": hides, grants nothing.
-Role = Literal["system", "runtime", "place", "mask"]
+# agent's own executable; "place": this run's directories; "extra": what the user let it have
+# besides; "mask": hides, grants nothing.
+Role = Literal["system", "runtime", "place", "extra", "mask"]
+
+Confinement = Literal["walls", "processes", "none"]
 
 
-Confinement = Literal["walls", "processes"]
+# How a run's processes are ended, and what escapes that.
+WHOLE_KILL = "whole: every process ends with the namespace that all of them are in"
+WEAKER_KILL = (
+    "weaker: what descends from the agent is walked and killed until nothing is left; what"
+    " something else starts for it (a service manager, at, cron, a container) is not found, nor,"
+    " where the keeper is killed as well, what has cleared its environment and lost its parents"
+)
 
 
 class PolicyError(ValueError):
@@ -135,8 +147,12 @@ Mount = Bind | Tmpfs | File | Cover | Directory | Symlink | Proc | Dev
 class Policy:
     """One sandbox. ``credentials`` names the variables of ``env`` whose values are secret.
 
+    ``admitted`` names those that cross because the user says so, and not the agent's adapter;
+    ``instructions``: the user's own rules and settings for the agent cross. ``stated_caps`` are
+    those of ``caps`` that the user said, rather than the machine.
+
     With the ``confinement`` "processes" nothing is kept from it: what it starts is in a
-    namespace of its own, so that all of it ends with it.
+    namespace of its own, so that all of it ends with it; with "none" not even that.
     """
 
     profile: str
@@ -150,24 +166,30 @@ class Policy:
     system_calls: SystemCalls = "strict"
     caps: Caps | None = None
     confinement: Confinement = "walls"
+    admitted: frozenset[str] = frozenset()
+    instructions: bool = True
+    stated_caps: tuple[str, ...] = ()
+
+    @property
+    def kill(self) -> str:
+        """How surely what it starts ends with it, in words."""
+        return WEAKER_KILL if self.confinement == "none" else WHOLE_KILL
 
     @property
     def digest(self) -> str:
         """64 hex digits over what the policy grants: the same for every run of equal authority.
 
-        Host paths of the run's directories, values of variables, file contents, caps and
-        the agent's own executable stay out: a private home keyed by the digest
+        Host paths of the run's directories, values of variables, file contents, the machine's
+        caps and the agent's own executable stay out: a private home keyed by the digest
         survives an update of the agent and a change of the machine's memory, and no
-        secret can be guessed from it.
+        secret can be guessed from it. What a profile of the user's own says is in it whole.
         """
         return hashlib.sha256(digest_input(self)).hexdigest()
 
 
 def digest_input(policy: Policy) -> bytes:
     """The canonical JSON that the digest is made of."""
-    # Left out where it is as ever, so that digests of old stay what they were.
-    apart = {} if policy.confinement == "walls" else {"confinement": policy.confinement}
-    granted = [_grant(mount) for mount in policy.mounts if mount.role == "place"]
+    granted = [_grant(mount) for mount in policy.mounts if mount.role in ("place", "extra")]
     document = {
         "version": POLICY_VERSION,
         "profile": policy.profile,
@@ -176,13 +198,28 @@ def digest_input(policy: Policy) -> bytes:
         "user_namespaces": policy.user_namespaces,
         "system_calls": policy.system_calls,
         "grants": sorted(granted),
-        **apart,
+        **_apart(policy),
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
+def _apart(policy: Policy) -> dict[str, object]:
+    """What is left out where it is as ever, so that digests of old stay what they were."""
+    apart: dict[str, object] = {}
+    if policy.confinement != "walls":
+        apart["confinement"] = policy.confinement
+    if policy.admitted:
+        apart["admitted"] = sorted(policy.admitted)
+    if policy.instructions != (policy.profile != SEALED):
+        apart["instructions"] = policy.instructions
+    if policy.stated_caps:
+        apart["caps"] = {name: getattr(policy.caps, name) for name in policy.stated_caps}
+    return apart
+
+
 def _grant(mount: Mount) -> list[str]:
-    return [mount.destination, access(mount)]
+    where = [mount.destination, access(mount)]
+    return [*where, mount.source] if isinstance(mount, Bind) and mount.role == "extra" else where
 
 
 def access(mount: Mount) -> str:
@@ -224,7 +261,7 @@ class Place:
     must exist there. ``guest`` is coachman's own code, bound at /run/coachman; ``guests`` are
     files of it that are there by their content instead.
     ``state_dir`` is hidden wherever a bound directory contains it. ``delegate`` is
-    there where the run may start others.
+    there where the run may start others. ``extra`` are paths of the host that the user added.
     """
 
     workspace: str | None
@@ -237,6 +274,7 @@ class Place:
     guest: str | None
     state_dir: str
     delegate: Delegate | None = None
+    extra: tuple[Bind, ...] = ()
     guests: Mapping[str, bytes] = field(factory=dict, repr=lambda files: repr(sorted(files)))
 
 

@@ -3,14 +3,15 @@
 import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from . import layout
 from .environment import guest_environment, run_variables
 from .host import LOCALHOST, NSSWITCH, Host, group, passwd
-from .network import AGENT
+from .network import AGENT, REGISTRIES
+from .network import HOST as HOST_WORD
 from .policy import (
     AgentAccess,
     Bind,
@@ -59,7 +60,12 @@ class Profile:
     ``repository``: it has one, and with it a worktree. ``inherits``: what the user wrote for an
     agent (configuration, rules, skills) crosses; ``named``: its agent is told which run and task
     it is. ``native``: its agent is where the user is, with the user's own home and paths.
-    ``network`` is what its runs may reach where nobody says otherwise.
+    ``network`` is what its runs may reach where nobody says otherwise, ``offers`` what they are
+    given for the asking.
+
+    A profile of the user's own is made of its ``base``, and may say which ``permissions`` its runs
+    have, which variables cross besides the agent's (``environment``) and which ``caps`` are not
+    as the base has them.
     """
 
     name: str
@@ -71,7 +77,12 @@ class Profile:
     inherits: bool = True
     named: bool = True
     native: bool = False
-    network: str = AGENT
+    network: tuple[str, ...] = (AGENT,)
+    offers: tuple[str, ...] = (AGENT,)
+    permissions: Literal["allow", "ask", "deny"] | None = None
+    environment: tuple[str, ...] = ()
+    caps: Mapping[str, int] = field(factory=dict)
+    base: str | None = None
 
     @property
     def delegates(self) -> bool:
@@ -100,7 +111,8 @@ def sealed(place: Place, agent: AgentAccess, host: Host) -> Policy:
     """
     bare = evolve(place, workspace=None, subfolder="", git=None)
     # Names of the user's network and their time zone tell who they are.
-    return _isolated("sealed", bare, agent, evolve(host, hosts=LOCALHOST, localtime=None))
+    policy = _isolated("sealed", bare, agent, evolve(host, hosts=LOCALHOST, localtime=None))
+    return evolve(policy, instructions=False)
 
 
 def host(place: Place, agent: AgentAccess, host: Host) -> Policy:
@@ -125,6 +137,11 @@ def host(place: Place, agent: AgentAccess, host: Host) -> Policy:
     )
 
 
+def without_namespace(policy: Policy) -> Policy:
+    """The policy of a run on the host, without the namespace that its tree ends with. Pure."""
+    return evolve(policy, mounts=(), confinement="none")
+
+
 def _isolated(
     name: str, place: Place, agent: AgentAccess, host: Host, *, writes: bool = True
 ) -> Policy:
@@ -133,7 +150,8 @@ def _isolated(
         *_place(place, writes=writes),
         *(_git(place.git) if place.git and place.workspace else ()),
         *(_delegate(place.delegate) if place.delegate else ()),
-        *(Bind(path, path, role="runtime") for path in _outermost(agent.binds, host.directories)),
+        *place.extra,
+        *_runtime(agent.binds, place.extra, host.directories),
     ]
     path = (layout.DELEGATE_PATH, *agent.path) if place.delegate else agent.path
     env = guest_environment(host.user, agent.env, agent.credentials, path)
@@ -233,6 +251,20 @@ def _git(view: GitView) -> Iterator[Mount]:
     yield Cover(layout.WORKSPACE_GIT, f"gitdir: {layout.GIT_COMMON}\n".encode())
 
 
+def _runtime(
+    paths: tuple[str, ...], extra: tuple[Bind, ...], given: tuple[str, ...]
+) -> Iterator[Bind]:
+    """The agent's program, as far as it is not there by itself.
+
+    It stays read-only also where it lies in what may be written.
+    """
+    own = {each.destination for each in extra}
+    there = tuple(each.destination for each in extra if not each.writable)
+    for path in _outermost(paths, (*given, *there)):
+        if path not in own:
+            yield Bind(path, path, role="runtime")
+
+
 def _outermost(paths: tuple[str, ...], given: tuple[str, ...]) -> list[str]:
     """Without the paths that lie inside another one: each is bound once."""
     kept: list[str] = []
@@ -276,6 +308,7 @@ EDIT = Profile(
         "on memory, tasks and disk, held or watched",
     },
     build=edit,
+    offers=(AGENT, REGISTRIES),
 )
 
 REVIEW = Profile(
@@ -319,13 +352,14 @@ HOST = Profile(
         "identity": "yours: your home, your logins, your rights but for set-id programs",
         "network": "the host's own: loopback services, the LAN and abstract sockets are reachable",
         "permissions": "asked for, unless the run or the configuration says otherwise",
-        "confinement": "a namespace for processes alone, so that the tree dies whole; deadlines "
-        "and evidence; no filter, no caps",
+        "confinement": "a namespace for processes alone, so that the tree dies whole, or with "
+        "--native none, and a weaker kill; deadlines and evidence; no filter, no caps",
     },
     build=host,
     no_delegate="its agent is not confined: it could hand on all that you have",
     native=True,
-    network="host",
+    network=(HOST_WORD,),
+    offers=(HOST_WORD,),
 )
 
 PROFILES: Mapping[str, Profile] = {each.name: each for each in (EDIT, REVIEW, SEALED, HOST)}
@@ -336,21 +370,11 @@ def delegating() -> str:
     return ", ".join(each.name for each in PROFILES.values() if each.delegates)
 
 
-def explain(name: str) -> dict[str, str]:
-    """The eight facts of a profile. Raises PolicyError, naming the known ones."""
-    if name not in PROFILES:
-        raise PolicyError(
-            f"cannot explain {name!r}: the profiles are {', '.join(sorted(PROFILES))}"
-        )
-    return dict(PROFILES[name].facts)
-
-
-def preview(name: str, agent: AgentAccess, host: Host) -> Policy:
+def preview(profile: Profile, agent: AgentAccess, host: Host) -> Policy:
     """The policy of a profile with placeholders for what differs by run, to be shown."""
-    explain(name)
-    neutral = not PROFILES[name].named
+    neutral = not profile.named
     own = "/NEUTRAL/RUN" if neutral else "/STATE/runs/RUN"
-    told = run_variables("RUN", "TASK", 0, named=PROFILES[name].named)
+    told = run_variables("RUN", "TASK", 0, named=profile.named)
     told_agent = evolve(agent, env={**agent.env, **told})
     place = Place(
         workspace="/STATE/worktrees/REPOSITORY/TASK",
@@ -363,4 +387,4 @@ def preview(name: str, agent: AgentAccess, host: Host) -> Policy:
         guest=None if neutral else "/INSTALLATION/guest",
         state_dir="/STATE",
     )
-    return PROFILES[name].build(place, told_agent, host)
+    return profile.build(place, told_agent, host)

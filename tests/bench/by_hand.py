@@ -28,7 +28,8 @@ from coachmand.repos.pool import GitWorkers
 from coachmand.runs.admission import Admission
 from coachmand.runs.boundary import Boundary, Outlook
 from coachmand.runs.clock import boot_id
-from coachmand.runs.prepare import admin_name, launch_record, prepare
+from coachmand.runs.launching import launch_record
+from coachmand.runs.prepare import admin_name, prepare
 from coachmand.runs.record import Record
 from coachmand.runs.services import Services
 from coachmand.runs.tasks import TaskStore

@@ -93,7 +93,8 @@ REFUSED = {
     '[[rules]]\n[[rules]]\ntool = "bash"': "`rules[1].tool` on line 3 must be one or an "
     "array of read, edit, delete, move, search, execute, think, fetch, switch_mode, other,",
     "rules = 1": "`rules` on line 1 must be an array of tables, not 1",
-    "[profiles.none]\nrules = []": "`profiles.none` on line 1 must be named as one of edit",
+    "[profiles.none]\nrules = []": "`profiles.none` on line 1 lacks `inherits`, the "
+    "profile that it is made of: edit, review",
     'permission_handler = "file:q"': "`permission_handler` on line 1 must be file:BASE or "
     "command:PATH, each with an absolute path, not 'file:q'",
     "timeouts = { wall_s = 3 }": "unknown key `timeouts.wall_s` on line 1; did you mean `wall`?",

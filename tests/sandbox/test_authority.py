@@ -33,6 +33,8 @@ def test_an_equal_policy_elsewhere_exceeds_nothing(
     [
         ({"user_namespaces": True}, "user namespaces"),
         ({"confinement": "processes"}, "a boundary of processes alone"),
+        ({"confinement": "none"}, "no boundary at all"),
+        ({"admitted": frozenset({"CI"})}, "variables CI"),
         ({"system_calls": "none"}, "system calls none"),
         ({"credentials": frozenset({"API_KEY", "OTHER"})}, "credentials OTHER"),
         ({"caps": None}, "caps on everything"),
@@ -52,6 +54,8 @@ def test_what_is_looser_is_named(parent: Policy, change: dict[str, object], name
         (Bind("/opt", "/opt", role="runtime"), "read-only /opt"),
         (Bind("/usr", "/usr2", writable=True), "read-write /usr2"),
         (Bind("/s/secret", "/secret", role="place"), "read-only /secret"),
+        (Bind("/data", "/data", role="extra"), "read-only /data"),
+        (Bind("/usr/x", "/usr/x", writable=True, role="extra"), "read-write /usr/x"),
         (Bind("/s/x", "/inputs", writable=True, role="place"), "read-write /inputs"),
     ],
 )

@@ -108,18 +108,16 @@ def test_etc_has_our_user_and_the_resolved_files(
     assert files["/etc/ssl/certs/ca-certificates.crt"] == b"certificates\n"
 
 
-def test_explain_has_the_eight_facts_and_says_what_is_in_reach() -> None:
+def test_a_profile_has_the_eight_facts_and_says_what_is_in_reach() -> None:
     """Every profile states all facts; the network's says what its one way out is."""
     for name in profiles.PROFILES:
-        assert tuple(profiles.explain(name)) == profiles.FACTS
-    assert "one way out, the gate" in profiles.explain("edit")["network"]
-    with pytest.raises(PolicyError, match="the profiles are edit"):
-        profiles.explain("edti")
+        assert tuple(profiles.PROFILES[name].facts) == profiles.FACTS
+    assert "one way out, the gate" in profiles.EDIT.facts["network"]
 
 
 def test_a_preview_names_places_instead_of_a_run(agent: AgentAccess, host: Host) -> None:
     """The policy can be shown with no run: placeholders for paths, names for values."""
-    shown = describe(profiles.preview("edit", agent, host))
+    shown = describe(profiles.preview(profiles.EDIT, agent, host))
     workspace = next(m for m in shown["mounts"] if m["destination"] == "/workspace")
     assert workspace["source"] == "/STATE/worktrees/REPOSITORY/TASK"
     assert workspace["access"] == "read-write"
@@ -133,7 +131,7 @@ def test_the_facts_are_documented_as_they_are() -> None:
     """The table of docs/profiles.md holds each fact word for word."""
     page = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text()
     for name in profiles.PROFILES:
-        for fact, text in profiles.explain(name).items():
+        for fact, text in profiles.PROFILES[name].facts.items():
             assert f"| {fact} | {text} |" in page
 
 

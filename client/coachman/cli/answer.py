@@ -98,7 +98,8 @@ def _tell(
 def _lend(console: "Console", client: "Client", named: str) -> int:
     """Give a run the variables of this process that its agent declares."""
     details = client.run.get(named, dir=console.directory)
-    given = client.run.lend(details["run"], lent(console, client, details["agent"]) or {})
+    values = lent(console, client, details["agent"], details["profile"])
+    given = client.run.lend(details["run"], values or {})
     if console.json:
         console.document(given)
     elif not console.quiet:

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..results import Profile
     from .console import Console
     from .options import Arguments
 
@@ -44,11 +45,16 @@ def _list(console: "Console") -> int:
         console.document(page)
         return EXIT_OK
     for profile in page["profiles"]:
-        name = visible(profile["name"])
-        console.line(name if profile.get("available", True) else f"{name} (not in this version)")
+        console.line(_named(profile))
         if not console.quiet:
             _facts(console, profile.get("facts") or {})
     return EXIT_OK
+
+
+def _named(profile: "Profile") -> str:
+    name, parent = visible(profile["name"]), profile.get("inherits")
+    trusted = ", trusted" if profile.get("trusted") else ""
+    return f"{name} (inherits {visible(parent)}{trusted})" if parent else name
 
 
 def _explain(console: "Console", name: str, agent: str | None) -> int:

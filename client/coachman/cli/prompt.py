@@ -36,7 +36,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     prompted = client.run.prompt(
         details["run"],
         text,
-        env=lent(console, client, details["agent"]),
+        env=lent(console, client, details["agent"], details["profile"]),
         request_key=arguments.text("request-key"),
     )
     if arguments.has("wait"):

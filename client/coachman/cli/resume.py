@@ -45,7 +45,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
     started = client.run.resume(
         before["run"],
         prompt,
-        env=lent(console, client, before["agent"]),
+        env=lent(console, client, before["agent"], before["profile"]),
         keep=_keep(arguments),
         timeouts=timeouts(arguments, "resume"),
         title=arguments.text("title"),

@@ -78,6 +78,7 @@ COMMAND = Command(
     Option("--priority", "be queued before runs of a lower one (0)", "N"),
     Option("--check", "a shell command that decides once the agent is through", "COMMAND"),
     Option("--trust-tree", "with the profile host: run where a confined agent wrote"),
+    Option("--native", "with the profile host: no namespace, and a weaker kill"),
     Option(
         "--delegate",
         "let it start runs itself, DEPTH levels below it, so many CHILDREN at once",
@@ -170,6 +171,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "permission_handler": handler_of(arguments.text("permission-handler")),
         "base": arguments.text("base"),
         "trust_tree": arguments.has("trust-tree") or None,
+        "native": arguments.has("native") or None,
         "on_limit": arguments.text("on-limit"),
         "limits": _budget(arguments),
         "retries": arguments.integer("retries"),
@@ -244,19 +246,25 @@ def _lent_with(
     console: "Console", client: "Client", request: "dict[str, Any]"
 ) -> dict[str, str] | None:
     """The same for all agents that the run may start."""
-    environment = lent(console, client, request.get("agent"))
+    environment = lent(console, client, request.get("agent"), request.get("profile"))
     for agent in (request.get("delegate") or {}).get("agents", ()):
         environment = {**(environment or {}), **(lent(console, client, agent) or {})}
     return environment
 
 
-def lent(console: "Console", client: "Client", agent: str | None) -> dict[str, str] | None:
-    """What of this process's environment the agent is to have; None: what the run has that asks."""
+def lent(
+    console: "Console", client: "Client", agent: str | None, profile: str | None = None
+) -> dict[str, str] | None:
+    """What of this process's environment the agent is to have; None: what the run has that asks.
+
+    It is what the agent wants, and what the ``profile`` lets in besides.
+    """
     if console.is_run:
         return None
     declared: set[str] = set()
-    for entry in client.agent.list(agent)["agents"]:
+    for entry in client.agent.list(agent, profile=profile)["agents"]:
         declared.update(entry["environment"], entry["credentials"], entry.get("locations", ()))
+        declared.update(entry.get("profile_environment", ()))
     return carried(console.env, declared)
 
 
@@ -306,7 +314,7 @@ def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
     model = f" with {visible(effective['model'])}" if effective.get("model") else ""
     lines = [
         f"{handle}: {visible(effective['agent'])}{model}, {where}",
-        f"  profile {visible(effective['profile'])},"
+        f"  profile {_profile_of(effective)},"
         f" permissions {visible(effective['permissions'])},"
         f" network {_network_of(effective)}",
     ]
@@ -324,6 +332,12 @@ def destinations(texts: list[str]) -> list[str] | None:
             "cannot run: --network names nothing", hint="leave it out, or say --network none"
         )
     return words or None
+
+
+def _profile_of(effective: "Effective") -> str:
+    name, base = visible(effective["profile"]), effective.get("inherits")
+    made = f" (made of {visible(base)})" if base else ""
+    return f"{name}{made}, native with a weaker kill" if effective.get("native") else name + made
 
 
 def _network_of(effective: "Effective") -> str:

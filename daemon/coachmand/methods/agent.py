@@ -12,16 +12,21 @@ from coachman_sandbox.executables import ExecutableError
 from ..rpc.registry import Registry
 from ..runs.missing import unknown_agent
 from ..runs.prepare import find_program
+from ..runs.requested_profile import walls_of
 from ..runs.services import Services
 from .context import Context
 
 
 @frozen
 class ListParams:
-    """One agent, or all; looked for on ``path`` (the daemon's own PATH without)."""
+    """One agent, or all; looked for on ``path`` (the daemon's own PATH without).
+
+    ``profile`` is the one whose names are told, by default the configured one.
+    """
 
     agent: str | None = None
     path: str | None = None
+    profile: str | None = None
 
 
 def register(registry: Registry) -> None:
@@ -45,7 +50,10 @@ def register(registry: Registry) -> None:
         if params.path is not None:
             search["PATH"] = params.path
         rows = [(name, services.adapters[all_agents[name]], services, search) for name in wanted]
-        return {"agents": [await trio.to_thread.run_sync(_row, *row) for row in rows]}
+        walls = walls_of(params.profile or services.config.profile, services)
+        crossing = list(walls.environment) if walls else []
+        found = [await trio.to_thread.run_sync(_row, *row) for row in rows]
+        return {"agents": [{**row, "profile_environment": crossing} for row in found]}
 
 
 def _adapter_name(services: Services, name: str) -> str:

@@ -56,6 +56,7 @@ REFUSED: Mapping[str, Mapping[str, str]] = {
         "dir": HOST_PATH,
         "inputs": f"{HOST_PATH}; its bytes are `input_data`",
         "trust_tree": "what runs on the host is the user's to say",
+        "native": "what runs on the host is the user's to say",
         "argv": COMMAND,
         "check": COMMAND,
         "sentinel_file": HOST_PATH,

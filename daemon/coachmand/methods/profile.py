@@ -11,10 +11,14 @@ from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.policy import AgentAccess, PolicyError
 from coachman_sandbox.seccomp import FilterMissing
 
+from .. import config_profiles
+from ..config import Config
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
 from ..runs.gating import connected
+from ..runs.missing import unknown_profile
 from ..runs.prepare import find_program
+from ..runs.requested_profile import walls_of
 from .context import Context
 
 
@@ -30,11 +34,13 @@ def register(registry: Registry) -> None:
     """Add this noun's methods."""
 
     @registry.method(
-        "profile.list", result=results.ProfilePage, summary="The profiles of this version."
+        "profile.list",
+        result=results.ProfilePage,
+        summary="The profiles of this version, and those of the configuration.",
     )
     def list_(context: Context, params: Any) -> results.ProfilePage:
-        known = profiles.PROFILES.items()
-        return {"profiles": [{"name": name, "facts": dict(p.facts)} for name, p in known]}
+        config = context.services.config
+        return {"profiles": [_row(config, name) for name in config_profiles.names(config)]}
 
     @registry.method(
         "profile.explain",
@@ -44,21 +50,39 @@ def register(registry: Registry) -> None:
         errors=("NotFound", "BoundaryUnavailable"),
     )
     async def explain(context: Context, params: ExplainParams) -> results.ProfileExplained:
-        try:
-            facts = profiles.explain(params.profile)
-        except PolicyError as error:
-            raise RpcError("NotFound", str(error)) from error
+        walls = _walls(context, params.profile)
         access = await trio.to_thread.run_sync(_access, context, params.agent)
-        policy = profiles.preview(params.profile, access, context.services.boundary.host)
+        try:
+            policy = profiles.preview(walls, access, context.services.boundary.host)
+        except PolicyError as error:
+            raise RpcError("BoundaryUnavailable", f"cannot explain: {error}") from error
         adapter = context.services.adapters.get(params.agent or "")
         own = adapter.spec.hosts if params.agent and adapter else ()
-        words = (profiles.PROFILES[params.profile].network,)
-        policy = connected(policy, network.resolve(words, own))
+        policy = connected(policy, network.resolve(walls.network, own))
         try:
             compiled = bubblewrap.describe(policy)
         except FilterMissing as error:
             raise RpcError("BoundaryUnavailable", str(error)) from error
-        return {"profile": params.profile, "facts": facts, "policy": compiled}
+        return {"profile": params.profile, "facts": dict(walls.facts), "policy": compiled}
+
+
+def _row(config: Config, name: str) -> results.Profile:
+    found = config_profiles.find(config, name)
+    assert found is not None
+    walls, custom = found
+    row: results.Profile = {"name": name, "facts": dict(walls.facts), "inherits": None}
+    if custom is not None:
+        settings = config.profiles[name]
+        row["inherits"], row["trusted"] = settings.inherits, settings.trusted
+    return row
+
+
+def _walls(context: Context, name: str) -> profiles.Profile:
+    walls = walls_of(name, context.services)
+    if walls is None:
+        text = f"cannot explain {name!r}: there is no such profile"
+        raise unknown_profile(context.services, text, "NotFound")
+    return walls
 
 
 def _access(context: Context, agent: str | None) -> AgentAccess:

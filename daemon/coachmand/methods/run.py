@@ -273,6 +273,8 @@ def _started(context: Context, record: Record, new: bool, dry_run: bool) -> resu
             "model": record.model,
             "effort": record.effort,
             "profile": record.profile,
+            "inherits": record.walls.base,
+            "native": record.native,
             "permissions": record.permissions,
             "network": record.network,
             "hosts": list(record.reaches),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coachman_adapters.conversation import AgentSpec, SessionFiles, SessionStore, UserFiles
-from coachman_sandbox.profiles import PROFILES
+from coachman_sandbox.profiles import Profile
 
 from ..evidence.seeds import MAX_BYTES, exists_below, read_file, write_seed
 from ..evidence.stores import StoreError, read_rows
@@ -32,7 +32,11 @@ def source_of(files: UserFiles, environment: Mapping[str, str]) -> str:
 
 
 def find_session(
-    request: StartRequest, agent: str, spec: AgentSpec, profile: str, environment: Mapping[str, str]
+    request: StartRequest,
+    agent: str,
+    spec: AgentSpec,
+    walls: Profile,
+    environment: Mapping[str, str],
 ) -> None:
     """See that the session can be taken up. Blocks. Raises RpcError with the reason."""
     if request.session is None:
@@ -43,8 +47,10 @@ def find_session(
             "coachman resume goes on in the session of a run",
             "agent",
         )
-    if not PROFILES[profile].inherits:
-        raise _refused("a sealed run inherits nothing", "use another profile", "profile")
+    if not walls.inherits:
+        raise _refused(
+            f"a run of profile {walls.name} inherits nothing", "use another profile", "profile"
+        )
     if not _ID.fullmatch(request.session):
         raise _refused(f"{request.session!r} is no session's id", "name it whole", "no_session")
     where = source_of(spec.sessions.below, environment)

@@ -22,8 +22,9 @@ from . import deadlines, inbox
 from .attempt import Attempt
 from .dialogue import ReplayDivergedError
 from .keepers import KeeperError, Starting, end_keeper, keeper_alive, read_exit, read_state
+from .launching import launch_record
 from .link import KeeperLink
-from .prepare import Launch, agent_request, compile_launch, launch_record
+from .prepare import Launch, agent_request, compile_launch
 from .replay import latest_checkpoint
 from .shown import is_shown, show_repository
 from .turns import started

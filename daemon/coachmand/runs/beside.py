@@ -10,8 +10,9 @@ from attrs import define, field
 from .. import durable, keeper
 from ..evidence import rawlogs
 from .keepers import KeeperError, keeper_alive, launch, read_exit
+from .launching import launch_record
 from .link import KeeperLink
-from .prepare import Launch, launch_record
+from .prepare import Launch
 from .services import Services
 
 if TYPE_CHECKING:

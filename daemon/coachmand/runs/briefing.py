@@ -32,7 +32,7 @@ EXPECTED = "You have to leave in {output}: {paths}.\n"
 
 def briefed(record: Record, prompt: str, state: StateDirectory, *, given: bool) -> str:
     """``prompt`` with the briefing behind it; ``given``: there are inputs."""
-    told = PLACES[record.profile]
+    told = PLACES[record.walls.base or record.profile]
     if given:
         told += GIVEN
     if record.artifacts:

@@ -33,7 +33,7 @@ def document(
 
     ``instructions`` and ``inputs`` are None where nobody has looked yet.
     """
-    bwrap = services.boundary.bwrap
+    bwrap = None if policy.confinement == "none" else services.boundary.bwrap
     return {
         "policy": bubblewrap.describe(policy),
         "command": list(command),

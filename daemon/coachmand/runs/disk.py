@@ -36,9 +36,10 @@ class DiskWatch:
 
     def begin(self) -> None:
         """Look from now on, until the run is over."""
-        limit = self._run.services.config.storage.disk_limit
+        walls, configured = self._run.fixed.walls, self._run.services.config.storage.disk_limit
+        limit = walls.caps.get("disk_bytes", configured)
         # What it writes elsewhere would not be counted: a limit here would mean nothing.
-        if not self._begun and not self._run.fixed.walls.native:
+        if not self._begun and not walls.native:
             self._begun = True
             self._run.spawn(self._watch, limit)
 

@@ -11,7 +11,6 @@ import trio
 from attrs import asdict, evolve, fields
 
 from coachman_sandbox.authority import exceeding
-from coachman_sandbox.profiles import PROFILES, delegating
 
 from ..permissions.dead import living
 from ..permissions.handlers import NONE as NO_HANDLER
@@ -26,6 +25,7 @@ from .planning import Planned
 from .prepare import policy_as
 from .record import NO_REPOSITORY, Repository
 from .request import StartRequest, Timeouts
+from .requested_profile import delegating, walls_of
 from .tasks import TaskStore
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Heritage:
     def _profile(self, wanted: str | None) -> str:
         """Every child has a socket, to ask its parent over if for nothing else."""
         name = wanted or self.parent.fixed.profile
-        profile = PROFILES.get(name)
+        profile = walls_of(name, self._services)
         if profile is None or profile.delegates:
             return name
         if profile.native:
@@ -122,7 +122,7 @@ class Heritage:
             "Denied",
             f"cannot start: profile: no run that another one starts is {name}: "
             f"{profile.no_delegate}",
-            hint=f"give it another profile: {delegating()}",
+            hint=f"give it another profile: {delegating(self._services)}",
             detail={"fact": "profile"},
         )
 
@@ -210,7 +210,7 @@ class Heritage:
     async def _placed(self, request: StartRequest) -> StartRequest:
         rows = await self._families.seen_by(self.parent.fixed.run)
         mine = frozenset(row["run"] for row in rows)
-        profile = PROFILES.get(request.profile or "")
+        profile = walls_of(request.profile or "", self._services)
         sealed = profile is not None and not profile.repository
         repository = NO_REPOSITORY if sealed else self.parent.fixed.repository
         if await self._continues(repository, request.task, mine) or sealed:

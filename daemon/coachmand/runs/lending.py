@@ -85,7 +85,7 @@ class Lending:
                 detail={"missing": missing},
             )
         adapter = run.services.adapters[run.fixed.adapter]
-        declared = adapter.spec.environment
+        declared = (*adapter.spec.environment, *run.fixed.walls.environment)
         run.environment, _ = environment_of(asked.env, run.fixed.agent, declared, run.services)
         run.lent = asked.env
         run.redact(run.environment[name] for name in secret_names(adapter, run.environment))

@@ -3,6 +3,7 @@
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
 
+from .. import config_profiles
 from ..rpc.errors import RpcError
 from .services import Services
 
@@ -21,6 +22,12 @@ def unknown_agent(services: Services, text: str) -> RpcError:
     """The refusal of a name that no agent has."""
     names = sorted({*services.adapters, *services.config.agents})
     return _refusal(services, "NotFound", text, f"agents: {', '.join(names)}")
+
+
+def unknown_profile(services: Services, text: str, name: str = "InvalidParams") -> RpcError:
+    """The refusal of a name that no profile has."""
+    known = ", ".join(config_profiles.names(services.config))
+    return _refusal(services, name, text, f"there are {known}")
 
 
 def missing_program(

@@ -8,8 +8,7 @@ import trio
 from attrs import asdict, evolve, field, frozen
 
 from coachman_adapters.conversation import Adapter, AgentSpec
-from coachman_sandbox.policy import Policy
-from coachman_sandbox.profiles import PROFILES, delegating
+from coachman_sandbox.policy import Policy, PolicyError
 
 from ..evidence import ids
 from ..redaction import Redactor
@@ -43,6 +42,7 @@ from .requested_place import (
     task_name,
     warnings_of,
 )
+from .requested_profile import profile_of
 from .services import Services
 from .tasks import Task, TaskStore
 
@@ -97,10 +97,11 @@ async def plan(
     check_agent(request, name, adapter, services)
     check_asks(request, name, adapter.spec)
     await check_budget(request, name, adapter, services)
-    profile = _profile(request, services)
-    if not PROFILES[profile].repository:
+    chosen = await trio.to_thread.run_sync(profile_of, request, services)
+    walls = chosen.walls
+    if not walls.repository:
         await trio.to_thread.run_sync(check_neutral, services.state)
-    found = await repository_of(request, profile, services)
+    found = await repository_of(request, walls, services)
     if ancestors:
         # What the user has changed meanwhile is nothing to do with it.
         found = evolve(found, uncommitted=0)
@@ -111,11 +112,12 @@ async def plan(
     named = task_name(request, run)
     repo = recorded(found, base)
     task = await trio.to_thread.run_sync(tasks.get_or_new, repo, named)
-    await trio.to_thread.run_sync(check_trust, request, profile, task, services)
-    environment, sources = environment_of(request.env, name, adapter.spec.environment, services)
-    await trio.to_thread.run_sync(find_session, request, name, adapter.spec, profile, environment)
+    await trio.to_thread.run_sync(check_trust, request, walls, task, services)
+    declared = (*adapter.spec.environment, *walls.environment)
+    environment, sources = environment_of(request.env, name, declared, services)
+    await trio.to_thread.run_sync(find_session, request, name, adapter.spec, walls, environment)
     program = await program_of(name, adapter, repo, services, environment)
-    decides = await deciding(request, profile, found, task.worktree, services)
+    decides = await deciding(request, walls, found, task.worktree, services)
     secrets = [environment[name] for name in secret_names(adapter, environment)]
     record = Record(
         run=run,
@@ -130,7 +132,8 @@ async def plan(
         **setup_of(found, services),
         sentinel_file=await sentinel_of(request, services),
         on_event=await fed_program(request, found, task.worktree, services),
-        profile=profile,
+        profile=walls.name,
+        custom=chosen.custom,
         permissions=decides.permissions,
         # An agent asks in words only where somebody is there to say something.
         words=decides.permissions == "ask",
@@ -145,6 +148,7 @@ async def plan(
         request_key=request.request_key,
         artifacts=request.artifacts,
         trust_tree=request.trust_tree,
+        native=request.native,
         ancestors=ancestors,
         **_delegate(request),
         **_limited(request, adapter.spec, services),
@@ -152,12 +156,23 @@ async def plan(
         **_session(request, resumed),
     )
     record = evolve(record, **await networked(request, record, adapter, services, environment))
-    policy, command = planned_policy(record, services, environment, program)
+    policy, command = _compiled(record, services, environment, program)
     spec, prompt = adapter.spec, request.prompt
     if spec.briefed:
         prompt = briefed(record, prompt, services.state, given=bool(wanted))
     record = evolve(record, policy_digest=policy.digest)
     return Planned(record, task, environment, prompt, policy, command, program, request.env, wanted)
+
+
+def _compiled(
+    record: Record, services: Services, environment: Mapping[str, str], program: Program
+) -> tuple[Policy, tuple[str, ...]]:
+    try:
+        return planned_policy(record, services, environment, program)
+    except PolicyError as error:
+        text = f"the boundary of profile {record.profile} cannot be made: {error}"
+        hint = f"coachman profile explain {record.profile} has what it is to be"
+        raise usage(text, hint) from error
 
 
 def _delegate(request: StartRequest) -> dict[str, Any]:
@@ -208,19 +223,6 @@ def _session(request: StartRequest, resumed: Resumed | None) -> dict[str, Any]:
         "session": resumed.session,
         "session_counters": resumed.counters,
     }
-
-
-def _profile(request: StartRequest, services: Services) -> str:
-    profile = request.profile or services.config.profile
-    if profile not in PROFILES:
-        known = ", ".join(PROFILES)
-        raise usage(f"this version has no profile {profile!r}", f"it has {known}")
-    if request.delegate is not None and (why := PROFILES[profile].no_delegate) is not None:
-        raise usage(
-            f"a run of profile {profile} gets no delegate: {why}",
-            f"leave --delegate out, or give it a profile that goes with one: {delegating()}",
-        )
-    return profile
 
 
 def _title(request: StartRequest) -> str:

@@ -1,6 +1,5 @@
 """Everything that must be in place before an agent starts: worktree, home, policy, program."""
 
-import base64
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +15,11 @@ from coachman_sandbox import executables, gitview, layout
 from coachman_sandbox.bubblewrap import Compiled, compile_policy
 from coachman_sandbox.host import Host, read_host
 from coachman_sandbox.policy import AgentAccess, Delegate, GitView, Place, Policy, PolicyError
+from coachman_sandbox.profiles import without_namespace
 
 from .. import durable
 from ..build import installed_version
+from ..config_profiles import writable
 from ..evidence.rundir import RunDirectory
 from ..evidence.state import StateDirectory
 from ..repos.errors import RepoError
@@ -26,7 +27,7 @@ from ..repos.records import Artifact
 from ..rpc.errors import RpcError
 from . import compiled, inputs, userfiles
 from .adopted import copy_session
-from .gating import connected, orders, upstream_of
+from .gating import connected, upstream_of
 from .members import Site
 from .places import guest_files, make, places_of, workspace_of
 from .record import Record
@@ -102,7 +103,10 @@ def find_program(
     The configuration's executable, else the first on the PATH of ``search``. With ``guests``
     coachman's own programs can be run beside it. Blocks. Raises `ExecutableError`.
     """
-    spec, forbidden = adapter.spec, forbidden_roots(services.state, *agent_roots)
+    spec, forbidden = (
+        adapter.spec,
+        forbidden_roots(services.state, *agent_roots, *writable(services.config)),
+    )
     names, search = _searched(agent, spec.executables, services, search)
     python = executables.python_runtime()
     found = None
@@ -393,11 +397,12 @@ def build_policy(
     record: Record, services: Services, place: Place, access: AgentAccess, host: Host
 ) -> tuple[Policy, Path]:
     """The policy of a run, and its home. Pure."""
-    profile = record.walls.build
+    walls = record.walls
 
     def build(place: Place, access: AgentAccess, host: Host) -> Policy:
-        policy = connected(profile(place, access, host), record.destinations)
-        disk_bytes = services.config.storage.disk_limit
+        policy = connected(walls.build(place, access, host), record.destinations)
+        policy = without_namespace(policy) if record.native else policy
+        disk_bytes = walls.caps.get("disk_bytes", services.config.storage.disk_limit)
         return evolve(policy, caps=policy.caps and evolve(policy.caps, disk_bytes=disk_bytes))
 
     # The digest does not depend on where the home lies, and the home is named by it.
@@ -420,6 +425,7 @@ def _access(
     plain = {
         **crossing.crossing(environment, named=named),
         **(crossing.native(environment) if profile.native else {}),
+        **{n: environment[n] for n in profile.environment if n in environment},
         **{name: environment[name] for name in adapter.spec.environment if name in environment},
         **crossing.run_variables(record.run, record.task, record.wall.epoch_ms, named=named),
         **_delegate_variables(record),
@@ -465,34 +471,3 @@ def _place(
         state_dir=os.path.realpath(services.state.root),
         delegate=delegate,
     )
-
-
-def launch_record(
-    launch: Launch, services: Services, path: os.PathLike[str], deadline_s: float | None
-) -> dict[str, Any]:
-    """The keeper's launch record of the agent itself."""
-    assert services.boundary.bwrap is not None
-    caps = launch.policy.caps
-    limits = (
-        {}
-        if caps is None
-        else {
-            "memory_limit_bytes": caps.memory_bytes,
-            "tasks_limit": caps.tasks,
-            "oom_score_adj": caps.oom_score,
-        }
-    )
-    return {
-        "version": 1,
-        "directory": os.fspath(path),
-        "bwrap": services.boundary.bwrap.path,
-        "args": list(launch.compiled.args),
-        "data": [base64.b64encode(item).decode() for item in launch.compiled.data],
-        "command": list(launch.command),
-        "stdin": "pipe",
-        "wall_deadline_boottime_s": deadline_s,
-        "boot_id": services.boot,
-        "mask": list(launch.mask),
-        "gate": orders(launch.policy.network, launch.upstream),
-        **limits,
-    }

@@ -7,6 +7,7 @@ import cattrs
 from attrs import field, frozen
 
 from coachman.results import OnLimit, Permissions
+from coachman_sandbox.custom import Custom, made_of
 from coachman_sandbox.network import Network, resolve
 from coachman_sandbox.profiles import PROFILES, Profile
 
@@ -79,7 +80,8 @@ class Record:
     ``session_counters`` that its last run left. ``ancestors`` are the runs that it belongs
     to, the one that a person started first, its parent last. ``reaches`` are its agent's own
     destinations, which the ``network`` "agent" stands for. ``lent`` names the values that a
-    person lent and that it may lend on.
+    person lent and that it may lend on. ``custom`` is what its profile was made of, where that is
+    the user's own: as the configuration was then.
     """
 
     run: str
@@ -141,11 +143,13 @@ class Record:
     inputs: tuple[Input, ...] = ()
     artifacts: tuple[str, ...] = ()
     trust_tree: bool = False
+    native: bool = False
+    custom: Custom | None = None
 
     @property
     def walls(self) -> Profile:
         """What its profile is, fact by fact."""
-        return PROFILES[self.profile]
+        return PROFILES[self.profile] if self.custom is None else made_of(self.profile, self.custom)
 
     @property
     def writes(self) -> bool:

@@ -105,7 +105,8 @@ class StartRequest:
     shown to ``permission_handler`` as well: file:BASE or command:PATH; "none" for none at all.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
     ``inputs`` are copied before anything starts, ``input_data`` is base64 by name.
-    ``trust_tree`` lets it run on the host in a tree that a sandboxed agent wrote.
+    ``trust_tree`` lets it run on the host in a tree that a sandboxed agent wrote; ``native``
+    takes from it there the namespace that its processes end with.
     ``artifacts`` are paths below /output at which it has to leave something.
     ``delegate`` gives it a socket of its own, over which it may start runs itself.
     """
@@ -166,6 +167,7 @@ class StartRequest:
         default=(), validator=must(f"at most {MAX_INPUTS}", lambda given: len(given) <= MAX_INPUTS)
     )
     trust_tree: bool = False
+    native: bool = False
     artifacts: tuple[str, ...] = field(
         default=(), validator=must_each("a plain path below /output", is_plain_below)
     )

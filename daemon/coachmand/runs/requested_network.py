@@ -11,6 +11,7 @@ from coachman_adapters.conversation import Adapter
 from coachman_sandbox import network
 from coachman_sandbox.network import NetworkError
 
+from ..config_profiles import configured
 from ..config_values import network_of
 from ..evidence.seeds import read_file
 from .adopted import source_of
@@ -56,9 +57,8 @@ async def networked(
 def _words(request: StartRequest, record: Record, services: Services) -> tuple[str, ...]:
     if request.network is not None:
         return request.network
-    of_profile = services.config.profiles.get(record.profile)
-    configured = of_profile.network if of_profile is not None else None
-    return configured or services.config.network or (record.walls.network,)
+    custom = record.custom or configured(services.config, record.profile).custom
+    return custom.network or services.config.network or record.walls.network
 
 
 def _own(

@@ -7,9 +7,10 @@ from attrs import evolve, frozen
 
 from coachman.results import Permissions
 from coachman_adapters.conversation import AgentSpec
-from coachman_sandbox.profiles import PROFILES
+from coachman_sandbox.profiles import Profile
 
 from ..config import Config
+from ..config_profiles import rules_of, writable
 from ..permissions import handlers
 from ..permissions.dead import dead
 from ..permissions.handlers import Handler
@@ -53,22 +54,22 @@ def check_asks(request: StartRequest, name: str, spec: AgentSpec) -> None:
 
 
 async def deciding(
-    request: StartRequest, profile: str, found: FoundRepository, worktree: str, services: Services
+    request: StartRequest, walls: Profile, found: FoundRepository, worktree: str, services: Services
 ) -> Deciding:
     """What the request says, then what is configured. Raises RpcError."""
     config = services.config
     repo = config.of_repository(found.toplevel) if found.toplevel else None
-    configured = config.profiles.get(profile)
     rules = (
         *of_origin(request.rules, "request"),
         *of_origin(repo.rules if repo else (), "repo"),
-        *of_origin(configured.rules if configured else (), "profile"),
+        *of_origin(rules_of(config, walls.name), "profile"),
         *of_origin(config.rules, "configuration"),
     )
     found_handlers = await _handlers(request, found, worktree, services)
     asks = bool(request.permission_handler) and bool(found_handlers)
-    asks = asks or PROFILES[profile].native
-    mode = request.permissions or config.permissions or ("ask" if asks else "allow")
+    asks = asks or walls.native
+    stated = request.permissions or walls.permissions or config.permissions
+    mode = stated or ("ask" if asks else "allow")
     return Deciding(mode, rules, found_handlers)
 
 
@@ -98,8 +99,9 @@ async def _trusted(
     handler: Handler, what: str, found: FoundRepository, worktree: str, services: Services
 ) -> Handler:
     own = map(str, (services.state.root, services.state.worktrees, services.state.sealed))
+    shared = writable(services.config)
     # A run without a repository has no worktree either.
-    trees = tuple(filter(None, (worktree, found.toplevel, found.common_dir, *own)))
+    trees = tuple(filter(None, (worktree, found.toplevel, found.common_dir, *own, *shared)))
     try:
         return await trio.to_thread.run_sync(_opened, handler, trees, services)
     except UntrustedError as error:
@@ -132,7 +134,8 @@ async def _handler_findings(services: Services) -> list[Finding]:
     handler = handlers.parsed(text, "configuration") if text else None
     if handler is None:
         return []
-    trees = (str(services.state.root), str(services.state.worktrees))
+    shared = writable(services.config)
+    trees = (str(services.state.root), str(services.state.worktrees), *shared)
     try:
         await trio.to_thread.run_sync(_opened, handler, trees, services)
     except UntrustedError as error:

@@ -4,7 +4,7 @@ from typing import Any
 
 import trio
 
-from coachman_sandbox.profiles import PROFILES
+from coachman_sandbox.profiles import PROFILES, Profile
 
 from ..evidence import ids
 from ..evidence.rundir import RunDirectory
@@ -13,7 +13,7 @@ from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
 from . import sentinel
-from .record import NO_REPOSITORY, Repository
+from .record import NO_REPOSITORY, Record, Repository
 from .request import StartRequest, usage
 from .services import Services
 from .tasks import Task
@@ -22,8 +22,10 @@ from .tasks import Task
 NOWHERE = FoundRepository("", "", "", None, None, 0, None)
 
 
-async def repository_of(request: StartRequest, profile: str, services: Services) -> FoundRepository:
-    if not PROFILES[profile].repository:
+async def repository_of(
+    request: StartRequest, walls: Profile, services: Services
+) -> FoundRepository:
+    if not walls.repository:
         return NOWHERE
     try:
         found = await services.workers.inspect(request.dir)
@@ -77,14 +79,16 @@ def recorded(found: FoundRepository, base: str) -> Repository:
     )
 
 
-def check_trust(request: StartRequest, profile: str, task: Task, services: Services) -> None:
+def check_trust(request: StartRequest, walls: Profile, task: Task, services: Services) -> None:
     """What a confined agent wrote runs on the host only where somebody says so. Blocks."""
-    if request.trust_tree and not PROFILES[profile].native:
+    if request.trust_tree and not walls.native:
         raise usage("only a run on the host trusts a tree", "leave --trust-tree out")
-    if request.trust_tree or not PROFILES[profile].native:
+    if request.native and not walls.native:
+        raise usage("only a run on the host is native", "leave --native out, or give -p host")
+    if request.trust_tree or not walls.native:
         return
     for run in task.runs:
-        wrote = PROFILES.get(RunDirectory(services.state.run(run)).read_request()["profile"])
+        wrote = _walls_of(run, services)
         if wrote is None or (wrote.writes and not wrote.native):
             raise RpcError(
                 "Denied",
@@ -94,6 +98,12 @@ def check_trust(request: StartRequest, profile: str, task: Task, services: Servi
                 detail={"run": run, "task": task.name},
                 next=[["coachman", "diff", run[-5:]]],
             )
+
+
+def _walls_of(run: str, services: Services) -> Profile | None:
+    """The profile of an earlier run; None for one that this version does not know."""
+    record = Record.of_json(RunDirectory(services.state.run(run)).read_request())
+    return record.walls if record.custom or record.profile in PROFILES else None
 
 
 def task_name(request: StartRequest, run: str) -> str:

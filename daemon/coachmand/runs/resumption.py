@@ -180,6 +180,7 @@ def _as_before(request: ResumeRequest, before: Record) -> StartRequest:
         delegate=before.delegate,
         inputs=_inputs_before(before),
         artifacts=before.artifacts,
+        native=before.native,
     )
 
 

@@ -11,6 +11,7 @@ import trio
 from coachman_sandbox import executables, gitview
 
 from .. import durable
+from ..config_profiles import writable
 from ..evidence.rundir import RunDirectory
 from ..repos.errors import RepoError
 from .record import Record
@@ -29,7 +30,8 @@ def is_shown(record: Record) -> bool:
 def find_git(record: Record, services: Services) -> str:
     """git's own program, outside of what agents write. Blocks. Raises ExecutableError."""
     state, toplevel = services.state, record.repository.toplevel
-    written = (str(state.root), str(state.worktrees), toplevel)
+    shared = writable(services.config)
+    written = (str(state.root), str(state.worktrees), toplevel, *shared)
     forbidden = tuple(os.path.realpath(path) for path in written)
     # What a user puts before the system's is often a script that needs more than it may have.
     search = {"PATH": f"{SYSTEM_PATH}:{services.environment.get('PATH', '')}"}

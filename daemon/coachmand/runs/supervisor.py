@@ -284,7 +284,8 @@ class Supervisor:
         self.tasks.add_run_once(record)
         # What the caller lent is in memory only: a restart in place hands it over, no death does.
         lent = self._handed_over.get(name, {})
-        declared = self.services.adapters[record.adapter].spec.environment
+        spec = self.services.adapters[record.adapter].spec
+        declared = (*spec.environment, *record.walls.environment)
         environment, _ = environment_of(lent, record.agent, declared, self.services)
         journal = self._open_journal(record, environment)
         checkpoint = latest_checkpoint(directory.path / "attempts", journal.size)

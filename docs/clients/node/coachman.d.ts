@@ -2,7 +2,8 @@
 
 /** An agent that this version knows, installed or not; `note` says why not.
  *
- * `environment` and `credentials` are the names of variables that it wants of its caller. */
+ * `environment` and `credentials` are the names of variables that it wants of its caller;
+ * `profile_environment` has those that a profile lets in besides. */
 export type Agent = {
   "adapter": string;
   "credentials": Array<string>;
@@ -14,6 +15,7 @@ export type Agent = {
   "name": string;
   "note": string | null;
   "path": string | null;
+  "profile_environment"?: Array<string>;
   "resumes": boolean;
   "sha256": string | null;
   "takes_agent": boolean;
@@ -333,14 +335,18 @@ export type Diff = {
 
 /** What was decided for a run, defaults included.
  *
- * `hosts` are its agent's own destinations, where its network has them. */
+ * `hosts` are its agent's own destinations, where its network has them; `inherits` is the
+ * built-in profile that one of the user's own is made of; `native`: on the host, without a
+ * namespace that its processes end with. */
 export type Effective = {
   "agent": string;
   "agent_version": string | null;
   "effort": string | null;
   "executable": string | null;
   "hosts"?: Array<string>;
+  "inherits"?: string | null;
   "model": string | null;
+  "native"?: boolean;
   "network": string;
   "permissions": "allow" | "ask" | "deny";
   "profile": string;
@@ -1462,10 +1468,14 @@ export type PermissionPage = {
   "questions": Array<Question>;
 };
 
-/** A profile in eight facts. */
+/** A profile in eight facts.
+ *
+ * One of the configuration `inherits` another; `trusted`: it may give more than that one. */
 export type Profile = {
   "facts": Record<string, string>;
+  "inherits"?: string | null;
   "name": string;
+  "trusted"?: boolean;
 };
 
 /** A profile in facts, and its compiled policy: mounts, names of variables, arguments. */
@@ -1899,6 +1909,7 @@ export interface Methods {
     params: {
       "agent"?: string | null;
       "path"?: string | null;
+      "profile"?: string | null;
     };
     result: AgentPage;
   };
@@ -2035,7 +2046,7 @@ export interface Methods {
     };
     result: ProfileExplained;
   };
-  /** The profiles of this version. */
+  /** The profiles of this version, and those of the configuration. */
   "profile.list": {
     params: Record<string, never>;
     result: ProfilePage;
@@ -2237,6 +2248,7 @@ export interface Methods {
       "delegate"?: Delegate | null;
       "inputs"?: Array<InputRequest>;
       "trust_tree"?: boolean;
+      "native"?: boolean;
       "artifacts"?: Array<string>;
       "input_data"?: Record<string, string>;
     };
