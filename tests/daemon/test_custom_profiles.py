@@ -151,7 +151,7 @@ def test_what_is_compiled_can_be_seen_before_and_after(
     assert "tools (inherits edit, trusted)" in listed
     assert "look (inherits tools)" in listed
     assert f"and {data}/chain read-only, {data}/bin read-only" in explained
-    assert f"access=read-write role=extra source={data}/write" in explained
+    assert f"read-write  {data}/write\n" in explained
     assert "your values of TEAM" in explained
     assert "profile tools (made of edit), permissions allow" in dry
     assert dry_json["effective"]["inherits"] == "edit"
