@@ -229,6 +229,18 @@ def _strike(name: str) -> str | None:
 
 def _note(name: str, action: str) -> None:
     if path := os.environ.get(LOG_VARIABLE):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        fd = _open_log(path)
         os.write(fd, f"{name} {action}\n".encode())
         os.close(fd)
+
+
+def _open_log(path: str) -> int:
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except PermissionError:
+        # A confined process has what was open before it was.
+        return os.dup(_held)
+
+
+# Read by processes that are forked later; a keeper closes it, and is not confined.
+_held = _open_log(os.environ[LOG_VARIABLE]) if os.environ.get(LOG_VARIABLE) else -1

@@ -164,7 +164,8 @@ def _lend(recorder: Recorder, repo: Path) -> None:
     call("daemon.restart")
     first = call("run.start", agent="demo", dir=str(repo), prompt="sleep 60")["run"]
     run = call("run.start", agent="keyed", dir=str(repo), prompt="x", env=env)["run"]
-    call("daemon.restart")
+    # It hands over what was lent where it restarts in place; its death takes it along.
+    recorder.daemon.restart()
     assert call("run.wait", runs=[run], until="attention", timeout_s=60)["met"] == "attention"
     assert call("run.lend", run=run, env=env)["names"] == ["KEY"]
     assert call("run.get", run=run)["state"] == "queued"

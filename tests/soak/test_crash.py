@@ -10,6 +10,7 @@ import pytest
 
 import recovery_state as at
 from agents_model import ModelServer
+from crash_runs import COPIED, set_up
 from crash_storm import CrashStorm, targets
 from daemon_process import DaemonProcess, make_repository
 from recovery_storm import CANCELLED, SCENARIOS, Scenario, Storm
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.soak
 RUNS_AT_ONCE = 3
 LONG_CHUNKS = 100_000
 LONG_KILLS = 6
+# What is counted is counted in each process: a keeper comes to a step once, a run to these.
+ONCE = ("keeper", "view.", "inputs.", "question.", "family.", "feed.owed", "sentinel.")
 OPENCODE = Scenario(
     "opencode",
     "WRITE made.txt text\nRUN sleep 0.5\nSLOW 1 slowly said",
@@ -122,10 +125,18 @@ def test_every_death_is_survived(daemon: DaemonProcess, state_dir: Path, kills: 
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance, numbers = random.Random(seed), count()
-    storm = CrashStorm(daemon, lambda: make_repository(state_dir / f"repo-{next(numbers)}"), chance)
+
+    def repository() -> Path:
+        number = next(numbers)
+        repo = make_repository(state_dir / f"repo-{number}")
+        if number % 2:
+            (repo / COPIED).write_text("not of git\n")
+        set_up(daemon, [repo] if number % 2 else [])
+        return repo
+
+    storm = CrashStorm(daemon, repository, chance)
     for target in targets(chance):
-        # What is counted is counted in each process: a keeper comes to a step once.
-        nth = 1 if target.startswith("keeper") else chance.choice((1, 1, 2, 3))
+        nth = 1 if target.startswith(ONCE) else chance.choice((1, 1, 2, 3))
         storm.strike(target, nth, again=chance.random() < 0.2)
         found = sum(storm.kills.values())
         print(f"{found} of {kills}, {sum(map(len, storm.faults.values()))} faults", flush=True)

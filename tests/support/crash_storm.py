@@ -19,47 +19,16 @@ from attrs import define, field
 import coachman
 import recovery_state as at
 from coachmand import failpoints
+from crash_runs import AGAIN, House, Kind, Watched
 from daemon_process import DaemonProcess
 from recovery_storm import processes_of
 
 ENDS_WITHIN_S = 60.0
 STRIKES_WITHIN_S = 12.0
 TRIES = 3
-WORK = ("chunks 30\nrun sleep 0.1\nsay {word}", "run sleep 0.2\nwrite {word}.txt x\nsay {word}")
-ASKS = "ask one\nchunks 20\nask two\nsay {word}"
-# Enough said for a checkpoint.
-LONG = "chunks 12000\nsay {word}"
-# Reached on a full disk, in cleanups, with inputs and behind a torn tail only, which tests of
-# their own hold.
-ELSEWHERE = ("storage.", "cleanup.", "view.", "disk.truncate", "inputs.")
+# Reached on a full disk, in cleanups and behind a torn tail only, which tests of their own hold.
+ELSEWHERE = ("storage.", "cleanup.", "disk.truncate")
 FAULTS = ("orphans", "lost events", "lost promises", "false successes", "stuck runs", "broken")
-
-
-@define
-class Watched:
-    """One run: what its clients saw and were promised."""
-
-    run: str
-    word: str
-    kept: bool
-    seen: dict[int, dict[str, Any]] = field(factory=dict)
-    answers: dict[str, str] = field(factory=dict)
-    prompts: dict[int, str] = field(factory=dict)
-    words: set[str] = field(factory=set)
-
-    def watch(self, path: str) -> None:
-        """Read every event as it comes, over every death of the daemon."""
-        ends = time.monotonic() + ENDS_WITHIN_S
-        while time.monotonic() < ends:
-            with contextlib.suppress(coachman.CoachmanError):
-                stream = coachman.events.EventStream(
-                    path, {"run": self.run}, reconnect_s=ENDS_WITHIN_S
-                )
-                with stream:
-                    for event in stream:
-                        self.seen[event["seq"]] = event
-                return
-            time.sleep(0.1)  # nobody listened yet
 
 
 @define
@@ -72,20 +41,26 @@ class CrashStorm:
     kills: dict[str, int] = field(factory=dict)
     faults: dict[str, list[str]] = field(factory=lambda: {name: [] for name in FAULTS})
     outcomes: dict[str, int] = field(factory=dict)
+    missed: dict[str, int] = field(factory=dict)
+    house: House = field(init=False)
     repo: Path = field(factory=Path)
     _log: Path = field(factory=Path)
     _struck: int = 0
     _words: int = 0
 
+    @house.default
+    def _make_house(self) -> House:
+        return House(self.daemon)
+
     # --- striking ---
 
     def strike(self, target: str, nth: int = 1, *, again: bool = False) -> None:
         """One round: runs are under way, ``target`` strikes, and every run comes to its end."""
-        self.repo = self.make_repository()
+        self.repo, before = self.make_repository(), self.kills.get(target, 0)
         self._log = self.daemon.root / "strikes"
         point = f"{target}:kill@{nth}" if "." in target else None
         self._begin(point)
-        runs = self._start_runs()
+        runs = self._start_runs(target)
         watching = [
             threading.Thread(target=run.watch, args=(self.daemon.socket,), daemon=True)
             for run in runs
@@ -104,13 +79,14 @@ class CrashStorm:
         self._settle(runs)
         # What struck late belongs to this round as well.
         self._has_struck(point)
+        if point is not None and self.kills.get(target, 0) == before:
+            self.missed[target] = self.missed.get(target, 0) + 1
         self._check(runs, watching)
 
     def _begin(self, point: str | None) -> None:
         """A daemon in which ``point`` is armed; one that dies while it starts is followed."""
+        # Also where nothing is armed: the repository's own configuration is new.
         if self._alive():
-            if point is None:
-                return
             self.daemon.kill()
         self._start(point)
 
@@ -181,17 +157,17 @@ class CrashStorm:
 
     # --- what clients do ---
 
-    def _start_runs(self) -> list[Watched]:
-        kinds = (self._bounded, self._asking, self._keeping)
+    def _start_runs(self, target: str) -> list[Watched]:
+        kinds = self.house.kinds_for(target, self.chance)
         found = (self._tried(kind) for kind in kinds)
         return [run for run in found if run is not None]
 
-    def _tried(self, begin: Callable[[coachman.Client, str], Watched]) -> Watched | None:
+    def _tried(self, begin: Kind) -> Watched | None:
         """What came of asking; who got no answer asks again with the key, which is that run's."""
         self._words += 1
         for _ in range(TRIES):
             with contextlib.suppress(coachman.CoachmanError), self._client() as client:
-                return begin(client, f"word-{self._words}")
+                return begin(client, self.repo, f"word-{self._words}")
             time.sleep(0.2)  # one that was killed is not dead at once
         return None
 
@@ -202,33 +178,13 @@ class CrashStorm:
         with self.daemon.client() as client:
             yield client
 
-    def _bounded(self, client: coachman.Client, word: str) -> Watched:
-        # By the word, so that the key means the same prompt again.
-        return Watched(self._run(client, (*WORK, LONG)[self._words % 3], word), word, kept=False)
-
-    def _asking(self, client: coachman.Client, word: str) -> Watched:
-        return Watched(self._run(client, ASKS, word, permissions="ask"), word, kept=False)
-
-    def _keeping(self, client: coachman.Client, word: str) -> Watched:
-        run = self._run(client, WORK[self._words % 2], word, keep=True)
-        return Watched(run, word, kept=True, prompts={1: word})
-
-    def _run(self, client: coachman.Client, prompt: str, word: str, **options: Any) -> str:
-        told = client.run.start(
-            prompt.format(word=word),
-            dir=str(self.repo),
-            agent="demo",
-            request_key=word,
-            **options,
-        )
-        return str(told["run"])
-
     def _meddle(self, runs: list[Watched]) -> None:
         """Answer what is asked, steer what is kept; what is answered to us is a promise."""
         with contextlib.suppress(coachman.CoachmanError), self._client() as client:
             for asked in client.permission.list(pending=True)["permissions"]:
                 self._answer(client, runs, asked)
             for run in runs:
+                self._reply(client, run)
                 if run.kept and self.chance.random() < 0.3:
                     self._steer(client, run)
         time.sleep(0.05)
@@ -240,6 +196,14 @@ class CrashStorm:
                 if run.run == asked["run"]:
                     run.answers[asked["request"]] = "allow"
 
+    def _reply(self, client: coachman.Client, run: Watched) -> None:
+        """Answer what the agent asks in words."""
+        with contextlib.suppress(coachman.CoachmanError):
+            attention = client.run.get(run.run)["attention"] if run.asks_in_words else None
+            if attention and attention["kind"] == "question":
+                client.run.answer(attention["request"], run.word, run=run.run)
+                run.replies.add(attention["request"])
+
     def _steer(self, client: coachman.Client, run: Watched) -> None:
         with contextlib.suppress(coachman.CoachmanError):
             if self.chance.random() < 0.2:
@@ -249,7 +213,7 @@ class CrashStorm:
                 word = f"word-{self._words}"
                 # Not answered, it may have been taken all the same.
                 run.words.add(word)
-                told = client.run.prompt(run.run, WORK[0].format(word=word))
+                told = client.run.prompt(run.run, AGAIN.format(word=word))
                 run.prompts[told["prompt"]] = word
 
     # --- how it ended ---
@@ -297,10 +261,18 @@ class CrashStorm:
         self._check_promises(run, events)
         if result["outcome"] == "succeeded" and not self._is_true(run, events, result):
             self.faults["false successes"].append(run.run)
+        self.faults["lost promises"] += self.house.broken_promises(run, events, result)
+        self.faults["orphans"] += self._children_left(run)
         try:
             at.check_journal(events)
         except AssertionError as error:
             self.faults["broken"].append(f"{run.run} {str(error)[:80]}")
+
+    def _children_left(self, run: Watched) -> list[str]:
+        """What it started and did not take along."""
+        with self._client() as client:
+            below = client.run.list(ancestor=run.run, all=True)["runs"] if run.has_family else []
+        return [f"child {row['run']} {row['state']}" for row in below if row["state"] != "ended"]
 
     def _check_promises(self, run: Watched, events: list[dict[str, Any]]) -> None:
         inputs = [event for event in events if event["type"] == "agent.input"]
@@ -317,12 +289,15 @@ class CrashStorm:
         ended = [event for event in events if event["type"] == "turn.ended"]
         exits = (at.directory(self.daemon, run.run) / "attempts").glob("*/exit.json")
         well = bool(ended) and ended[-1]["stop_reason"] == "end_turn"
-        return well and any(exits) and result["final_message"] in run.words | {run.word}
+        spoken = result["final_message"] in run.words | {run.word}
+        return well and any(exits) and spoken and run.has_left(result)
 
     def table(self) -> str:
         """What was killed, how runs ended, and what must not be."""
         rows = [f"{sum(self.kills.values())} kills at {len(self.kills)} places"]
         rows += [f"  {name:<28}{count:>5}" for name, count in sorted(self.kills.items())]
+        rows += ["not reached"] * bool(self.missed)
+        rows += [f"  {name:<28}{count:>5}" for name, count in sorted(self.missed.items())]
         rows += ["runs"] + [f"  {how:<28}{n:>5}" for how, n in sorted(self.outcomes.items())]
         rows += [f"  {name:<28}{len(found):>5}" for name, found in self.faults.items()]
         return "\n".join(rows)
