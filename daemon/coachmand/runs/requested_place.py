@@ -1,14 +1,16 @@
 """Where a new run works: which repository, from which commit on, in which task."""
 
+import os
 from typing import Any
 
 import trio
 
+from coachman_sandbox.policy import contains
 from coachman_sandbox.profiles import PROFILES, Profile
 
 from ..evidence import ids
 from ..evidence.rundir import RunDirectory
-from ..evidence.state import repo_key
+from ..evidence.state import StateDirectory, repo_key
 from ..repos.errors import NOT_A_REPOSITORY, RepoError
 from ..repos.records import Repository as FoundRepository
 from ..rpc.errors import RpcError
@@ -44,7 +46,26 @@ async def repository_of(
             "use a clone without it",
             reason="unsupported_repository",
         )
+    await trio.to_thread.run_sync(_check_place, found, services.state)
     return found
+
+
+def _check_place(found: FoundRepository, state: StateDirectory) -> None:
+    """Where agents write, only a worktree that we made is a repository's. Blocks.
+
+    A nested one is whatever an agent made of it: its pointer could lead to any repository of the
+    user's, which the next agent would be shown.
+    """
+    worktrees = os.path.realpath(state.worktrees)
+    ours = (os.path.realpath(state.root), worktrees)
+    if not any(contains(root, found.toplevel) for root in ours):
+        return
+    if os.path.dirname(os.path.dirname(found.toplevel)) != worktrees:
+        raise usage(
+            f"{found.toplevel} is a repository that an agent may have made, and lead anywhere",
+            "name the task's worktree itself, or clone this one to a place of your own",
+            reason="agents_repository",
+        )
 
 
 async def base_of(request: StartRequest, found: FoundRepository, services: Services) -> str:
