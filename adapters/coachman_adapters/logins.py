@@ -7,7 +7,7 @@ logged out. So it stays with the user: runs are lent the access token alone.
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -43,7 +43,8 @@ class Renewal:
 
 @frozen
 class Login:
-    """One file, ``path`` below the directory of its `UserFiles`, with one login as JSON.
+    """One login, in the JSON file ``path`` below the directory of its `UserFiles`; where a file has
+    several, ``provider`` tells them apart.
 
     ``access``, ``refresh`` and ``expires`` (milliseconds of the epoch; None where the access
     token itself says it, as a JWT) are where the tokens are, ``beside`` what comes and goes
@@ -62,6 +63,7 @@ class Login:
     beside: tuple[Path, ...] = ()
     withheld: str | None = None
     instead: tuple[str, ...] = ()
+    provider: str = ""
 
 
 @frozen
@@ -89,9 +91,17 @@ def lent(login: Login, content: bytes) -> bytes:
     return json.dumps(told, indent=2).encode()
 
 
-def due(login: Login, content: bytes) -> bytes:
-    """The file as its program finds it that is to renew it now. Raises LoginError."""
-    told = _object(content)
+def all_lent(each: Iterable[Login], path: str, content: bytes) -> bytes:
+    """The same of a file that may hold several."""
+    for login in each:
+        if login.path == path:
+            content = lent(login, content)
+    return content
+
+
+def due(login: Login, each: Iterable[Login], content: bytes) -> bytes:
+    """The file as its program finds it that is to renew one of ``each`` now. Raises LoginError."""
+    told = _object(all_lent((other for other in each if other != login), login.path, content))
     _tokens(login, told)
     if login.expires is not None:
         _put(told, login.expires, LONG_AGO_MS)

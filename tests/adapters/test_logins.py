@@ -12,6 +12,7 @@ from coachman_adapters import logins
 from coachman_adapters.claude.agent import LOGIN as CLAUDE
 from coachman_adapters.codex.agent import LOGIN as CODEX
 from coachman_adapters.logins import Login, LoginError
+from coachman_adapters.pi.agent import USER_FILES as PI
 from coachman_adapters.secret_values import secrets_in
 from token_server import ACCOUNT, claims_of, jwt
 
@@ -51,6 +52,24 @@ def test_a_run_is_lent_all_but_the_refresh_token() -> None:
     told = json.loads(own)
     told["tokens"].pop("refresh_token")
     assert lent == told
+
+
+def test_of_several_logins_in_a_file_each_is_withheld() -> None:
+    """What renews one has no other's refresh token either; keys of other kinds are as they were."""
+    expires = int((time.time() + 60) * 1000)
+    own = {
+        name: {"type": "oauth", "access": f"access-{name}", "refresh": f"refresh-{name}"}
+        | {"expires": expires}
+        for name in ("anthropic", "openai-codex", "github-copilot")
+    }
+    content = json.dumps({**own, "openai": {"type": "api_key", "key": "a-key-of-its-own"}}).encode()
+    lent = json.loads(logins.all_lent(PI.logins, "auth.json", content))
+    due = json.loads(logins.due(PI.logins[0], PI.logins, content))
+
+    assert [lent[name]["refresh"] for name in own] == ["", "", "refresh-github-copilot"]
+    assert lent["openai"] == {"type": "api_key", "key": "a-key-of-its-own"}
+    assert [due[name]["refresh"] for name in own][:2] == ["refresh-anthropic", ""]
+    assert [due[name]["expires"] for name in own] == [1, expires, expires]
 
 
 def test_a_renewed_login_brings_its_tokens_alone() -> None:

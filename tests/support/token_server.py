@@ -143,6 +143,13 @@ class TokenServer:
         told = {"auth_mode": "chatgpt", "OPENAI_API_KEY": None, "tokens": tokens}
         return json.dumps({**told, "last_refresh": at}, indent=2)
 
+    def pi_login(self) -> str:
+        """The file in which pi has it, with a key of another provider's."""
+        told = {"type": "oauth", "access": self.access, "refresh": self.refresh}
+        key = {"type": "api_key", "key": "key-of-another-provider"}
+        told_ms = {**told, "expires": int(self.expires_s * 1000)}
+        return json.dumps({"anthropic": told_ms, "other": key}, indent=2)
+
     # --- the proxy ---
 
     def __enter__(self) -> "TokenServer":
@@ -196,7 +203,8 @@ class TokenServer:
         if path in TOKEN_PATHS:
             _send(secure, *self.renew(_refresh_of(body)))
             return True
-        access = (headers.get("authorization") or "").partition(" ")[2]
+        bearer = (headers.get("authorization") or "").partition(" ")[2]
+        access = bearer or headers.get("x-api-key") or ""
         if not self.serves(access):
             self.refused.append(f"{verb} {host}{path}")
             _send(secure, 401, {"type": "error", "error": _EXPIRED})

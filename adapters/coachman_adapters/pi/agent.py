@@ -12,6 +12,7 @@ from coachman_adapters.conversation import (
     SessionFiles,
     UserFiles,
 )
+from coachman_adapters.logins import Login, Renewal
 from coachman_adapters.pi.conversation import PiConversation
 from coachman_adapters.pi.session import LEVELS, is_session
 
@@ -59,6 +60,33 @@ SETTINGS = (
     "GOOGLE_CLOUD_LOCATION",
     "GOOGLE_CLOUD_PROJECT",
 )
+# Offline is about catalogues, updates and packages; models are reached all the same.
+ENVIRONMENT = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
+# Whose refresh tokens serve once. It renews one that has expired when it is asked for it.
+_ROTATING = {
+    "anthropic": ("platform.claude.com:443",),
+    "openai-codex": ("auth.openai.com:443",),
+}
+
+
+def _login(provider: str, hosts: tuple[str, ...]) -> Login:
+    return Login(
+        "auth.json",
+        access=(provider, "access"),
+        refresh=(provider, "refresh"),
+        expires=(provider, "expires"),
+        account=((provider, "accountId"),),
+        withheld="",
+        provider=provider,
+        renewal=Renewal(
+            executables=("pi",),
+            argv=("{executable}", "auth", "check", "--provider", provider, "--json"),
+            hosts=hosts,
+            env=ENVIRONMENT,
+        ),
+    )
+
+
 USER_FILES = UserFiles(
     ".pi/agent",
     "PI_CODING_AGENT_DIR",
@@ -76,6 +104,7 @@ USER_FILES = UserFiles(
         "extensions",
     ),
     credentials=("auth.json",),
+    logins=tuple(_login(provider, hosts) for provider, hosts in _ROTATING.items()),
     endpoints={
         "models.json": ("providers",),
         "settings.json": ("defaultProvider", "defaultModel"),
@@ -99,8 +128,6 @@ def _rewrite(content: bytes, cwd: str) -> bytes:
 
 
 SESSIONS = SessionFiles(USER_FILES, ("sessions/*/*_{session}.jsonl",), _place, _rewrite)
-# Offline is about catalogues, updates and packages; models are reached all the same.
-ENVIRONMENT = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
 
 
 @frozen

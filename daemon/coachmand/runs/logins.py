@@ -106,7 +106,7 @@ class Logins:
         await self._finish_what_was_begun()
         while True:
             self._changed = trio.Event()
-            for own in {each.own.path: each.own for each in self._lent}.values():
+            for own in {each.own.key: each.own for each in self._lent}.values():
                 await self._look_after(own)
             with trio.move_on_after(min(LOOK_S, await self._due_in_s())):
                 await self._changed.wait()
@@ -114,10 +114,10 @@ class Logins:
     async def _due_in_s(self) -> float:
         """How long nothing is to be done."""
         due_s = math.inf
-        for own in {each.own.path: each.own for each in self._lent}.values():
+        for own in {each.own.key: each.own for each in self._lent}.values():
             tokens = await _tokens(own)
             if tokens is not None:
-                failed = self._failed.get(own.path)
+                failed = self._failed.get(own.key)
                 in_s = tokens.expires_s - EARLY_S - time.time()
                 due_s = min(due_s, max(in_s, failed.again_s - trio.current_time() if failed else 0))
         return max(0.05, due_s)
@@ -134,7 +134,7 @@ class Logins:
 
     async def _renewed(self, own: Own, asks: "Run | None") -> Outcome | None:
         """Renew it if it is time to; None where it was not."""
-        directory = renewal.directory_of(self._services, own.path)
+        directory = renewal.directory_of(self._services, own)
         begun = await trio.to_thread.run_sync(renewal.is_begun, directory)
         if not begun and not await self._is_due(own):
             return None
@@ -157,16 +157,16 @@ class Logins:
         return outcome
 
     def _note_failure(self, own: Own, token: str) -> None:
-        before = self._failed.get(own.path)
+        before = self._failed.get(own.key)
         again = before is not None and before.token == token
         wait_s = min(2 * before.wait_s, AGAIN_MOST_S) if before and again else AGAIN_S
-        self._failed[own.path] = _Failure(token, wait_s, trio.current_time() + wait_s)
+        self._failed[own.key] = _Failure(token, wait_s, trio.current_time() + wait_s)
 
     async def _is_due(self, own: Own) -> bool:
         tokens = await _tokens(own)
         if tokens is None or tokens.expires_s - time.time() > EARLY_S:
             return False
-        failed = self._failed.get(own.path)
+        failed = self._failed.get(own.key)
         if failed is None or failed.token != userlogin.digest(tokens.refresh):
             return True
         return failed.again_s <= trio.current_time()
@@ -186,7 +186,7 @@ class Logins:
         if content is None or tokens is None:
             return
         named = userlogin.digest(tokens.access)
-        given = logins.lent(own.login, content)
+        given = logins.all_lent(own.files.logins, own.login.path, content)
         for each in [each for each in self._lent if each.own == own and named not in each.access]:
             each.access.add(named)
             # Known before it can be said.
@@ -199,7 +199,7 @@ class Logins:
     def _tell(self, own: Own, outcome: Outcome, asks: "Run | None") -> None:
         log.info("login", path=own.path, outcome=outcome.kind, why=outcome.why)
         if outcome.kind == RENEWED:
-            self._failed.pop(own.path, None)
+            self._failed.pop(own.key, None)
             return
         verb = "was not renewed" if outcome.kind == REFUSED else "was renewed in vain"
         concerned = {id(each.run): each.run for each in self._lent if each.own == own}
@@ -242,7 +242,7 @@ def _own_of(told: dict[str, str], adapter: Adapter) -> Own:
     """What an unfinished renewal is of. Raises KeyError where no agent knows it any more."""
     for files in adapter.spec.user_files:
         for login in files.logins:
-            if login.path == told["login"]:
+            if (login.path, login.provider) == (told["login"], told["provider"]):
                 return Own(told["path"], files, login)
     raise KeyError(told["login"])
 

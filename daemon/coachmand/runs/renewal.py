@@ -58,6 +58,12 @@ class Own:
     login: Login
 
     @property
+    def key(self) -> str:
+        """One name for it, whoever asks."""
+        named = f"{self.path}\0{self.login.provider}"
+        return hashlib.sha256(os.fsencode(named)).hexdigest()[:KEY_CHARACTERS]
+
+    @property
     def inside(self) -> str:
         """Where it lies in an agent's private home."""
         return os.path.join(self.files.directory, self.login.path)
@@ -85,10 +91,9 @@ class Means:
     roots: tuple[str, ...] = ()
 
 
-def directory_of(services: Services, path: str) -> Path:
-    """Where the renewal of the login at ``path`` has what it needs."""
-    key = hashlib.sha256(os.fsencode(path)).hexdigest()[:KEY_CHARACTERS]
-    return services.state.logins / key
+def directory_of(services: Services, own: Own) -> Path:
+    """Where the renewal of a login has what it needs."""
+    return services.state.logins / own.key
 
 
 def is_begun(directory: Path) -> bool:
@@ -98,7 +103,7 @@ def is_begun(directory: Path) -> bool:
 
 async def begin(own: Own, content: bytes, means: Means, services: Services) -> None:
     """Start one. It is to be finished, whatever becomes of it. Raises what ``FAULTS`` lists."""
-    directory = directory_of(services, own.path)
+    directory = directory_of(services, own)
     planned = await trio.to_thread.run_sync(_plan, own, means, services, directory)
     await trio.to_thread.run_sync(_place, own, content, means, directory)
     reach("login.intended")
@@ -111,9 +116,10 @@ def _place(own: Own, content: bytes, means: Means, directory: Path) -> None:
     for name in ("home", "scratch", "output"):
         durable.make_directory(directory / name)
     base = userlogin.digest(logins.read(own.login, content).refresh)
-    told = {"path": own.path, "adapter": means.adapter, "login": own.login.path, "base": base}
+    named = {"login": own.login.path, "provider": own.login.provider}
+    told = {"path": own.path, "adapter": means.adapter, **named, "base": base}
     durable.replace(directory / RECORD, encode_json({"format": 1, **told}))
-    write_seed(directory / "home", own.inside, logins.due(own.login, content))
+    write_seed(directory / "home", own.inside, logins.due(own.login, own.files.logins, content))
 
 
 def _plan(own: Own, means: Means, services: Services, directory: Path) -> Launch:
@@ -158,7 +164,7 @@ async def finish(own: Own, services: Services) -> Outcome:
     Nothing is put there that is not the same account's, or where the refresh token is another
     by now.
     """
-    directory = directory_of(services, own.path)
+    directory = directory_of(services, own)
     keeper = directory / "keeper"
     with trio.move_on_after(LIMIT_S + MARGIN_S):
         while keeper_alive(keeper) and read_exit(keeper) is None:  # noqa: ASYNC110 - files

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from coachman_adapters.conversation import Adapter, LaunchPlan, UserFiles
-from coachman_adapters.logins import lent
+from coachman_adapters.logins import all_lent
 from coachman_adapters.secret_values import secrets_in
 from coachman_adapters.seeds import content_of, members_of
 
@@ -23,12 +23,13 @@ def copy(record: Record, adapter: Adapter, environment: Environment, home: Path)
     """
     for files in adapter.spec.user_files:
         source = source_of(files, environment)
-        logins = {login.path: login for login in files.logins}
+        logins = dict.fromkeys(login.path for login in files.logins)
         whole = [name for name in _lent(files, record) if name not in logins]
         copy_files(source, whole, home, files.directory)
-        for name, login in logins.items():
+        for name in logins:
             if (content := read_file(os.path.join(source, name))) is not None:
-                write_seed(home, os.path.join(files.directory, name), lent(login, content))
+                given = all_lent(files.logins, name, content)
+                write_seed(home, os.path.join(files.directory, name), given)
         if not _inherits(record):
             for path in files.endpoints:
                 if (content := _endpoint(files, path, environment)) is not None:

@@ -48,13 +48,21 @@ class Site:
         self.provider.lifetime_s = lifetime_s
         self.provider.rotate()
         self.provider.lifetime_s = then_s
-        is_codex = self.login.name == "auth.json"
-        told = self.provider.codex_login() if is_codex else self.provider.claude_login()
-        self.login.write_text(told)
+        forms = {
+            CLAUDE: self.provider.claude_login,
+            CODEX: self.provider.codex_login,
+            PI: self.provider.pi_login,
+        }
+        self.login.write_text(forms[str(self.login.relative_to(self.daemon.home))]())
 
-    def is_renewed(self) -> bool:
-        """Whether the user's file has what a renewal brought."""
-        return self.provider.renewals > 0 and self.provider.refresh in self.login.read_text()
+    def is_handed_on(self) -> bool:
+        """Whether the user's file has what a renewal brought, and the run's home as well."""
+        copies = (self.daemon.state / "agents").rglob(self.login.name)
+        return (
+            self.provider.renewals > 0
+            and self.provider.refresh in self.login.read_text()
+            and all(self.provider.access in copy.read_text() for copy in copies)
+        )
 
     def second_turn(self, run: str) -> dict[str, Any]:
         """The result of a kept run after another prompt."""
@@ -93,6 +101,7 @@ def site(request: pytest.FixtureRequest, agents_dir: Path) -> Iterator[Site]:
 
 
 CLAUDE, CODEX = ".claude/.credentials.json", ".codex/auth.json"
+PI = ".pi/agent/auth.json"
 # Codex asks more of OpenAI than a scripted model knows; a provider of the user's is asked for
 # words alone, with OpenAI's login.
 MINE = """model = "gpt-5.5"
@@ -123,14 +132,22 @@ def test_one_renewal_serves_all_that_start_and_all_that_live(site: Site) -> None
     assert [path for run in runs for path in site.leaks(run)] == []
 
 
-@pytest.mark.parametrize("site", [CLAUDE], indirect=True)
-def test_a_kept_run_goes_on_with_what_was_renewed(site: Site) -> None:
+@pytest.mark.parametrize(
+    ("site", "options"),
+    [
+        (CLAUDE, {"agent": "claude"}),
+        (PI, {"agent": "pi", "provider": "anthropic", "model": "claude-sonnet-4-5"}),
+    ],
+    indirect=["site"],
+    ids=["claude", "pi"],
+)
+def test_a_kept_run_goes_on_with_what_was_renewed(site: Site, options: dict[str, Any]) -> None:
     """A run whose token expired while it was parked takes another prompt with the next one."""
     site.log_in(lifetime_s=EARLY_S + 8.0)
-    run = site.start("SAY one", agent="claude", keep=True)
+    run = site.start("SAY one", keep=True, network=["agent", "api.anthropic.com:443"], **options)
     began = site.provider.access
     live.until_parked(site.daemon, run)
-    eventually(site.is_renewed, "the renewal")
+    eventually(site.is_handed_on, "the renewal")
     site.provider.revoke(began)
     result = site.second_turn(run)
 
@@ -151,7 +168,7 @@ def test_codex_goes_on_where_it_would_have_to_renew(site: Site) -> None:
     began, ends_s = site.provider.access, site.provider.expires_s
     live.until_parked(site.daemon, run)
     site.provider.is_down = False
-    eventually(site.is_renewed, "the renewal")
+    eventually(site.is_handed_on, "the renewal")
     eventually(lambda: time.time() > ends_s - ITS_OWN_EARLY_S, "codex would renew its own")
     result = site.second_turn(run)
 
