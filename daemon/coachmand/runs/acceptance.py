@@ -248,12 +248,13 @@ class Acceptance:
     def _write_intent(self, planned: Planned) -> Journal:
         """A run's record is durable before its worktree, branch or process exists. Blocks."""
         record, state = planned.record, self._services.state
+        if record.on_event is not None:
+            # From its record on a run is carried on by whoever finds it.
+            feeds.owe(state, record.run)
         RunDirectory(state.run(record.run)).create(record.as_json(), planned.prompt)
         reach("start.recorded")
         self._house.tasks.add_run(planned.task, record.run)
         reach("start.in_task")
-        if record.on_event is not None:
-            feeds.owe(state, record.run)
         return self._open_journal(record, planned.environment)
 
     async def _queue(self, record: Record, journal: Journal, prompt: str) -> View:

@@ -278,6 +278,7 @@ class Supervisor:
         directory = RunDirectory(state.run(name))
         if not directory.path.exists():
             inputs.discard(state, name)
+            durable.remove(state.feeds / name)
             durable.remove(state.live / name)
             return None
         record = _record(directory)
