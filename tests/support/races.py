@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 from coachmand.repos.errors import WORKER_LOST, RepoError
 from coachmand.repos.pool import GitWorkers
 from repo_views import GIT
-from repos_fixtures import git, git_bytes, make_repo, write
+from repos_fixtures import git, git_bytes, make_repo, make_sparse, write
 
 CANARY = b"MARK-of-the-host-7b21"
 OWN = b"inside"
@@ -56,6 +56,21 @@ while not select.select([0], [], [], pause_s)[0]:
 """
 
 
+# Likewise: files that are cut to nothing and grow again, while they are read or mapped.
+CUT = """
+import os, select, sys
+files = [os.open(os.path.join(sys.argv[1], name), os.O_RDWR) for name in sys.argv[2:]]
+sizes = [os.fstat(file).st_size for file in files]
+print("swapping", flush=True)
+while not select.select([0], [], [], 0.001)[0]:
+    for file in files:
+        os.ftruncate(file, 0)
+    for file, size in zip(files, sizes):
+        os.ftruncate(file, size)
+"""
+LARGE = {"small": 100_000, "whole": 20 << 20, "streamed": 40 << 20}
+
+
 def plant(root: Path, outside: Path) -> None:
     """Fill a directory for the swaps: all that is in it is either ours or a link outside."""
     write(root / "real", dict.fromkeys(FILES, OWN))
@@ -68,7 +83,20 @@ def plant(root: Path, outside: Path) -> None:
 @contextmanager
 def swapping(root: Path, pairs: Pairs = IN_A_TREE) -> Iterator[None]:
     """While the block runs, somebody swaps below ``root``."""
-    words = [sys.executable, "-I", "-c", SWAP, str(root), json.dumps(pairs)]
+    with _running(SWAP, str(root), json.dumps(pairs)):
+        yield
+
+
+@contextmanager
+def cutting(root: Path) -> Iterator[None]:
+    """While the block runs, somebody cuts the files of `LARGE` below ``root``."""
+    with _running(CUT, str(root), *LARGE):
+        yield
+
+
+@contextmanager
+def _running(script: str, *arguments: str) -> Iterator[None]:
+    words = [sys.executable, "-I", "-c", script, *arguments]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"swapping\n"
@@ -160,6 +188,16 @@ class Race:
         place = self.empty("place")
         plant(place, self.outside)
         return place
+
+    async def cut(self, contest: "Contest", steps: int) -> None:
+        """Carry a contest's step out so often while the files that it reads are cut."""
+        for _ in range(steps):
+            place = self.empty("cut") if contest.consumes else self.tree
+            (place / "real").mkdir(exist_ok=True)
+            for name, size in LARGE.items():
+                make_sparse(place / "real" / name, size)
+            with cutting(place / "real"):
+                await self._try(contest, place)
 
     async def _try(self, contest: "Contest", place: Path) -> None:
         result = self.empty("result")
