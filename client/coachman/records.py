@@ -211,13 +211,27 @@ class Finding(TypedDict):
     remedy: str
 
 
+class Probed(TypedDict):
+    """Whether the kernel gives what some runs need; where not, why and what to do."""
+
+    ok: bool
+    cause: str | None
+    remedy: str | None
+
+
 class BoundaryStatus(TypedDict):
-    """Whether sandboxes can be built here; where not, why and what to do."""
+    """Whether sandboxes can be built here; where not, why and what to do.
+
+    ``needs`` tells it for each kind of run: ``processes`` is what profile host needs, ``walls``
+    an isolated run with the host's network, ``network`` one with a network of its own; ``ok``
+    is the last.
+    """
 
     ok: bool
     bwrap: dict[str, str] | None
     cause: str | None
     remedy: str | None
+    needs: NotRequired[dict[str, Probed]]
 
 
 class ServerInfo(TypedDict):

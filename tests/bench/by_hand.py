@@ -18,7 +18,8 @@ from coachman_adapters import ADAPTERS
 from coachman_adapters import guest as guest_package
 from coachman_sandbox.finder import find_bwrap
 from coachman_sandbox.host import read_host
-from coachman_sandbox.probe import Probe
+from coachman_sandbox.machine import Machine
+from coachman_sandbox.probe import NEEDS, Probe
 from coachmand.config import Config
 from coachmand.config_file import ConfigFile
 from coachmand.evidence.index import Index
@@ -138,6 +139,8 @@ async def _launch_record(
     env = environment(world.daemon)
     index = Index(world.root / "hand.db")
     index.close()
+    walls = dict.fromkeys(NEEDS, Probe(True))
+    boundary = Boundary(find_bwrap(env), walls, read_host(env), Machine())
     services = Services(
         state=state,
         config_file=ConfigFile.of(os.devnull),
@@ -145,7 +148,7 @@ async def _launch_record(
         index=index,
         workers=GitWorkers(),
         adapters=ADAPTERS,
-        outlook=Outlook(env, Boundary(find_bwrap(env), Probe(True), read_host(env))),
+        outlook=Outlook(env, boundary),
         environment=env,
         generation=0,
         boot=boot_id(),

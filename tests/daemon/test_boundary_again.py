@@ -12,7 +12,8 @@ import trio
 import coachman
 import recovery_state as at
 from coachman_sandbox.host import read_host
-from coachman_sandbox.probe import Probe
+from coachman_sandbox.machine import Machine
+from coachman_sandbox.probe import NEEDS, Probe
 from coachmand.runs import boundary
 from coachmand.runs.boundary import Boundary, Outlook
 from daemon_process import DaemonProcess
@@ -83,7 +84,8 @@ def test_what_was_asked_wrongly_is_said_first(
 
 async def test_many_starts_look_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that come while somebody looks, and soon afterwards, take what was found."""
-    missing = Boundary(None, Probe(False, "cannot find bubblewrap", "install it"), read_host({}))
+    nothing = Probe(False, "cannot find bubblewrap", "install it")
+    missing = Boundary(None, dict.fromkeys(NEEDS, nothing), read_host({}), Machine())
     looks, seen = [], []
 
     def look(env: Any) -> Boundary:

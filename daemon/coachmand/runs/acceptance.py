@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 from attrs import evolve
 
+from coachman_sandbox.probe import needed_by
+
 from .. import durable, ownership
 from ..evidence.rundir import RunDirectory, encode_prompt, seal_of
 from ..failpoints import reach
@@ -177,7 +179,7 @@ class Acceptance:
     async def _check_boundary(self, planned: Planned) -> None:
         """After all that is asked for, which a host that has to be mended first would hide."""
         if planned.policy.confinement != "none":
-            (await self._services.outlook.now()).check()
+            (await self._services.outlook.now()).check(needed_by(planned.policy))
 
     def _check_room(self) -> None:
         try:

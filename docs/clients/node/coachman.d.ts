@@ -2,8 +2,7 @@
 
 /** An agent that this version knows, installed or not; `note` says why not.
  *
- * `environment` and `credentials` are the names of variables that it wants of its caller;
- * `profile_environment` has those that a profile lets in besides. */
+ * `environment` and `credentials` are the names of variables that it wants of its caller. */
 export type Agent = {
   "adapter": string;
   "credentials": Array<string>;
@@ -15,7 +14,6 @@ export type Agent = {
   "name": string;
   "note": string | null;
   "path": string | null;
-  "profile_environment"?: Array<string>;
   "resumes": boolean;
   "sha256": string | null;
   "takes_agent": boolean;
@@ -80,10 +78,15 @@ export type Attention = {
   "tool": Record<string, unknown> | null;
 };
 
-/** Whether sandboxes can be built here; where not, why and what to do. */
+/** Whether sandboxes can be built here; where not, why and what to do.
+ *
+ * `needs` tells it for each kind of run: `processes` is what profile host needs, `walls`
+ * an isolated run with the host's network, `network` one with a network of its own; `ok`
+ * is the last. */
 export type BoundaryStatus = {
   "bwrap": Record<string, string> | null;
   "cause": string | null;
+  "needs"?: Record<string, Probed>;
   "ok": boolean;
   "remedy": string | null;
 };
@@ -335,18 +338,14 @@ export type Diff = {
 
 /** What was decided for a run, defaults included.
  *
- * `hosts` are its agent's own destinations, where its network has them; `inherits` is the
- * built-in profile that one of the user's own is made of; `native`: on the host, without a
- * namespace that its processes end with. */
+ * `hosts` are its agent's own destinations, where its network has them. */
 export type Effective = {
   "agent": string;
   "agent_version": string | null;
   "effort": string | null;
   "executable": string | null;
   "hosts"?: Array<string>;
-  "inherits"?: string | null;
   "model": string | null;
-  "native"?: boolean;
   "network": string;
   "permissions": "allow" | "ask" | "deny";
   "profile": string;
@@ -1468,14 +1467,17 @@ export type PermissionPage = {
   "questions": Array<Question>;
 };
 
-/** A profile in eight facts.
- *
- * One of the configuration `inherits` another; `trusted`: it may give more than that one. */
+/** Whether the kernel gives what some runs need; where not, why and what to do. */
+export type Probed = {
+  "cause": string | null;
+  "ok": boolean;
+  "remedy": string | null;
+};
+
+/** A profile in eight facts. */
 export type Profile = {
   "facts": Record<string, string>;
-  "inherits"?: string | null;
   "name": string;
-  "trusted"?: boolean;
 };
 
 /** A profile in facts, and its compiled policy: mounts, names of variables, arguments. */
@@ -1909,7 +1911,6 @@ export interface Methods {
     params: {
       "agent"?: string | null;
       "path"?: string | null;
-      "profile"?: string | null;
     };
     result: AgentPage;
   };
@@ -2046,7 +2047,7 @@ export interface Methods {
     };
     result: ProfileExplained;
   };
-  /** The profiles of this version, and those of the configuration. */
+  /** The profiles of this version. */
   "profile.list": {
     params: Record<string, never>;
     result: ProfilePage;
@@ -2248,7 +2249,6 @@ export interface Methods {
       "delegate"?: Delegate | null;
       "inputs"?: Array<InputRequest>;
       "trust_tree"?: boolean;
-      "native"?: boolean;
       "artifacts"?: Array<string>;
       "input_data"?: Record<string, string>;
     };
