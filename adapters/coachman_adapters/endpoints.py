@@ -85,12 +85,17 @@ def of_url(url: str) -> str | None:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def of_environment(names: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
-    """What the agent's own variables say: where its APIs are, and whose keys it has."""
-    given = {name for name in names if environment.get(name)}
-    for name in sorted(given):
-        if _URL_NAME.fullmatch(name) and (found := of_url(environment[name])):
+def of_urls(names: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
+    """Where the agent's own variables say that its APIs are."""
+    for name in sorted(names):
+        url = environment.get(name) if _URL_NAME.fullmatch(name) else None
+        if url and (found := of_url(url)):
             yield found
+
+
+def of_keys(names: Iterable[str], environment: Mapping[str, str]) -> Iterator[str]:
+    """Where those are whose keys the agent's own variables hold."""
+    given = {name for name in names if environment.get(name)}
     for variables, hosts in PROVIDERS.values():
         if given.intersection(variables):
             yield from (filled for host in hosts if (filled := _filled(host, environment)))

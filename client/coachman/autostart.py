@@ -95,7 +95,7 @@ def check_daemon(
 
     Raises CoachmanError with the daemon's own words where it could not.
     """
-    code, words = _run_program(env, "--check", command, timeout_s, _unchecked)
+    code, words = run_program(env, "--check", _unchecked, command=command, timeout_s=timeout_s)
     if code == 0:
         return
     for word in reversed(words):
@@ -113,7 +113,7 @@ def ask_program(env: "Mapping[str, str]", option: str, what: str) -> "dict[str, 
     def failed(cause: str) -> CoachmanError:
         return CoachmanError(f"cannot {what}: {cause}")
 
-    code, words = _run_program(env, option, None, PROGRAM_TIMEOUT_S, failed)
+    code, words = run_program(env, option, failed)
     for word in reversed(words):
         if refused := _error_in(word):
             raise _refusal({"exit": code, **refused}, "nothing was changed")
@@ -123,15 +123,23 @@ def ask_program(env: "Mapping[str, str]", option: str, what: str) -> "dict[str, 
     raise failed(words[-1] if words else "it gave no reason")
 
 
-def _run_program(
+def run_program(
     env: "Mapping[str, str]",
     option: str,
-    command: "Sequence[str] | None",
-    timeout_s: float,
     failed: "Callable[[str], CoachmanError]",
+    *,
+    stdin: bytes = b"",
+    command: "Sequence[str] | None" = None,
+    timeout_s: float = PROGRAM_TIMEOUT_S,
 ) -> tuple[int, list[str]]:
-    """The daemon's program with one option, to its end: its exit code and all it printed."""
+    """The daemon's program with one option, to its end: its exit code and all it printed.
+
+    Raises what ``failed`` makes of the cause where it cannot be run.
+    """
     argv = [*(command or (sys.executable, "-I", "-m", "coachmand")), option]
+    told = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    os.write(told, stdin)
+    os.lseek(told, 0, os.SEEK_SET)
     read_end, write_end = os.pipe()
     with open(read_end, "rb", buffering=0) as said:
         try:
@@ -140,7 +148,7 @@ def _run_program(
                 argv,
                 for_daemon(env),
                 file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, told, 0),
                     (os.POSIX_SPAWN_DUP2, write_end, 1),
                     (os.POSIX_SPAWN_DUP2, write_end, 2),
                 ],
@@ -148,6 +156,7 @@ def _run_program(
         except OSError as error:
             raise failed(str(error)) from None
         finally:
+            os.close(told)
             os.close(write_end)
         words = _all_of(said, pid, time.monotonic() + timeout_s)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), words

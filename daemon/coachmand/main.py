@@ -35,6 +35,7 @@ from coachman_sandbox.environment import scrub
 
 from . import durable, handover, logs, memory, report
 from .agents import adapters_of
+from .alone import answer_alone
 from .build import build_digest, installed_version
 from .config import Config
 from .config_file import ConfigFile
@@ -89,6 +90,9 @@ def run_daemon(argv: list[str]) -> int:
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     # Before any other program is started, which would have it as well.
     lent = handover.take(os.environ)
+    if options.answer:
+        sys.stdout.buffer.write(answer_alone(scrub(os.environ), sys.stdin.buffer.readline()))
+        return EXIT_OK
     try:
         service = _service()
         env = scrub(os.environ)
@@ -158,6 +162,11 @@ def _options(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--reindex", action="store_true", help="only make the index of runs anew, and tell of it"
+    )
+    parser.add_argument(
+        "--answer",
+        action="store_true",
+        help="only answer one request on stdin, of those that need no daemon",
     )
     parser.add_argument("--version", action="version", version=installed_version())
     # What a daemon that re-executes itself leaves open for its successor.

@@ -6,9 +6,10 @@ from coachman_adapters import ADAPTERS
 from coachman_adapters.endpoints import (
     PROVIDERS,
     of_credentials,
-    of_environment,
+    of_keys,
     of_settings,
     of_url,
+    of_urls,
 )
 
 
@@ -44,7 +45,7 @@ def test_variables_say_where_an_api_is_and_whose_keys_there_are() -> None:
         "AWS_BEARER_TOKEN_BEDROCK": "k",
         "AWS_REGION": "eu-central-1",
     }
-    assert list(of_environment(names, environment)) == [
+    assert [*of_urls(names, environment), *of_keys(names, environment)] == [
         "10.0.0.7:8000",
         *PROVIDERS["openai"][1],
         "bedrock-runtime.eu-central-1.amazonaws.com",

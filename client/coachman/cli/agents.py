@@ -8,7 +8,7 @@ from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..results import Agent
+    from ..results import Agent, AgentPage
     from .console import Console
     from .options import Arguments
 
@@ -22,7 +22,8 @@ def main(console: "Console", arguments: "Arguments") -> int:
     """Print a table, or one agent's facts."""
     named = arguments.operands[0] if arguments.operands else None
     # The caller's PATH, so that what is shown is what `run` would find.
-    page = console.client().agent.list(named, path=carried(console.env, ()).get("PATH"))
+    path = carried(console.env, ()).get("PATH")
+    page: AgentPage = console.answer("agent.list", {"agent": named, "path": path})
     if console.json:
         console.document(page)
     elif console.quiet:

@@ -12,6 +12,7 @@ from .visible import visible, visible_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 CLIENT_NAME = "coachman"
 HANDLE_CHARACTERS = 5
@@ -86,6 +87,20 @@ class Console:
                 self._client = connect(self.socket, autostart=True, name=name)
                 self._tell_of_death(error)
         return self._client
+
+    def answer(self, method: str, params: "Mapping[str, object]") -> "Any":
+        """What the daemon answers; where none runs, what its program does, which starts nothing.
+
+        For methods that only read what is configured and installed.
+        """
+        try:
+            return self.client().call(method, {k: v for k, v in params.items() if v is not None})
+        except DaemonNotRunning:
+            if self.socket or self.env.get("COACHMAN_SOCKET"):
+                raise
+            from ..alone import ask
+
+            return ask(self.env, method, params)
 
     def _tell_of_death(self, error: DaemonNotRunning) -> None:
         """Say why another daemon had to be started, where nobody wanted the last one to end."""

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..results import Profile
+    from ..results import Profile, ProfileExplained, ProfilePage
     from .console import Console
     from .options import Arguments
 
@@ -40,7 +40,7 @@ def main(console: "Console", arguments: "Arguments") -> int:
 
 
 def _list(console: "Console") -> int:
-    page = console.client().profile.list()
+    page: ProfilePage = console.answer("profile.list", {})
     if console.json:
         console.document(page)
         return EXIT_OK
@@ -58,7 +58,8 @@ def _named(profile: "Profile") -> str:
 
 
 def _explain(console: "Console", name: str, agent: str | None) -> int:
-    explained = console.client().profile.explain(name, agent)
+    params = {"profile": name, "agent": agent}
+    explained: ProfileExplained = console.answer("profile.explain", params)
     if console.json:
         console.document(explained)
         return EXIT_OK

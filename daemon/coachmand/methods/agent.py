@@ -13,7 +13,7 @@ from ..rpc.registry import Registry
 from ..runs.missing import unknown_agent
 from ..runs.prepare import find_program
 from ..runs.requested_profile import walls_of
-from ..runs.services import Services
+from ..runs.services import Means
 from .context import Context
 
 
@@ -56,13 +56,11 @@ def register(registry: Registry) -> None:
         return {"agents": [{**row, "profile_environment": crossing} for row in found]}
 
 
-def _adapter_name(services: Services, name: str) -> str:
+def _adapter_name(services: Means, name: str) -> str:
     return services.config.agents[name].adapter_of(name)
 
 
-def _row(
-    name: str, adapter: Adapter, services: Services, search: Mapping[str, str]
-) -> results.Agent:
+def _row(name: str, adapter: Adapter, services: Means, search: Mapping[str, str]) -> results.Agent:
     spec = adapter.spec
     row: results.Agent = {
         "name": name,

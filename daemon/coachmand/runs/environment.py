@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
-from .services import Services
+from .services import Means
 
 
 def environment_of(
-    lent: Mapping[str, str], agent: str, declared: Collection[str], services: Services
+    lent: Mapping[str, str], agent: str, declared: Collection[str], services: Means
 ) -> tuple[dict[str, str], dict[str, str]]:
     """All values, and where each that the agent ``declared`` came from.
 

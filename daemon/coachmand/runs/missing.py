@@ -5,33 +5,33 @@ from coachman_sandbox.executables import ExecutableError
 
 from .. import config_profiles
 from ..rpc.errors import RpcError
-from .services import Services
+from .services import Means
 
 RESTART = ("coachman", "daemon", "restart")
 CHANGED = f"the configuration was changed since the daemon started: {' '.join(RESTART)}"
 
 
-def no_agent(services: Services) -> RpcError:
+def no_agent(services: Means) -> RpcError:
     """The refusal of a run that names none."""
     text = "cannot start: no agent is named and none is configured"
     known = ", ".join(sorted(services.adapters))
     return _refusal(services, "InvalidParams", text, f"name one with -a: {known}")
 
 
-def unknown_agent(services: Services, text: str) -> RpcError:
+def unknown_agent(services: Means, text: str) -> RpcError:
     """The refusal of a name that no agent has."""
     names = sorted({*services.adapters, *services.config.agents})
     return _refusal(services, "NotFound", text, f"agents: {', '.join(names)}")
 
 
-def unknown_profile(services: Services, text: str, name: str = "InvalidParams") -> RpcError:
+def unknown_profile(services: Means, text: str, name: str = "InvalidParams") -> RpcError:
     """The refusal of a name that no profile has."""
     known = ", ".join(config_profiles.names(services.config))
     return _refusal(services, name, text, f"there are {known}")
 
 
 def missing_program(
-    services: Services, name: str, adapter: Adapter, error: ExecutableError
+    services: Means, name: str, adapter: Adapter, error: ExecutableError
 ) -> RpcError:
     """The refusal of an agent whose program this host does not have."""
     instance, title = services.config.agents.get(name), adapter.spec.title
@@ -45,9 +45,7 @@ def missing_program(
     return _refusal(services, "AgentFailed", text, hint, ("coachman", "agents"))
 
 
-def _refusal(
-    services: Services, name: str, text: str, hint: str, *next: tuple[str, ...]
-) -> RpcError:
+def _refusal(services: Means, name: str, text: str, hint: str, *next: tuple[str, ...]) -> RpcError:
     """What the daemon read when it started may be all that is wrong."""
     if services.config_file.has_changed():
         return RpcError(name, text, CHANGED, next=[RESTART])

@@ -32,7 +32,7 @@ from .members import Site
 from .places import guest_files, make, places_of, workspace_of
 from .record import Record
 from .removal import remove_worktree
-from .services import Services
+from .services import Means, Services
 from .shown import is_shown, show_repository, view_beside
 from .tasks import MAKING, Task, TaskStore
 
@@ -93,7 +93,7 @@ def agent_request(
 def find_program(
     agent: str,
     adapter: Adapter,
-    services: Services,
+    services: Means,
     search: Mapping[str, str],
     *agent_roots: str,
     guests: bool = False,
@@ -129,7 +129,7 @@ def find_program(
 
 
 def _searched(
-    agent: str, names: tuple[str, ...], services: Services, search: Mapping[str, str]
+    agent: str, names: tuple[str, ...], services: Means, search: Mapping[str, str]
 ) -> tuple[tuple[str, ...], Mapping[str, str]]:
     instance = services.config.agents.get(agent)
     if not names or instance is None or instance.executable is None:

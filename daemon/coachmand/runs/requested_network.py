@@ -10,6 +10,7 @@ from coachman_adapters import endpoints
 from coachman_adapters.conversation import Adapter
 from coachman_sandbox import network
 from coachman_sandbox.network import NetworkError
+from coachman_sandbox.profiles import Profile
 
 from ..config_profiles import configured
 from ..config_values import network_of
@@ -18,7 +19,7 @@ from .adopted import source_of
 from .gating import upstream_of
 from .record import Record
 from .request import StartRequest, usage
-from .services import Services
+from .services import Means, Services
 
 
 async def networked(
@@ -34,7 +35,9 @@ async def networked(
             raise usage("a run on the host has the host's network", "leave --network out")
         return {"network": network.HOST, "reaches": ()}
     words = _words(request, record, services)
-    own = await trio.to_thread.run_sync(_own, record, adapter, services, environment)
+    own = await trio.to_thread.run_sync(
+        own_destinations, record.agent, record.walls.inherits, adapter, services, environment
+    )
     try:
         checked = network_of(words)
         compiled = network.resolve(checked, own)
@@ -61,18 +64,36 @@ def _words(request: StartRequest, record: Record, services: Services) -> tuple[s
     return custom.network or services.config.network or record.walls.network
 
 
-def _own(
-    record: Record, adapter: Adapter, services: Services, environment: Mapping[str, str]
+def configured_words(profile: Profile, means: Means) -> tuple[str, ...]:
+    """The network of a run behind this profile that names none."""
+    custom = configured(means.config, profile.name).custom
+    return custom.network or means.config.network or profile.network
+
+
+def own_destinations(
+    agent: str, inherits: bool, adapter: Adapter, means: Means, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The agent's own destinations, as far as what is configured names one. Blocks."""
-    instance = services.config.agents.get(record.agent)
+    """The agent's own destinations, as far as what is configured names one. Blocks.
+
+    ``inherits``: what the user wrote for the agent crosses, and says where APIs are as well.
+    """
     found = [
         *adapter.spec.hosts,
-        *(instance.hosts if instance else ()),
-        *endpoints.of_environment(adapter.spec.environment, environment),
-        *_in_files(record, adapter, environment),
+        *told_destinations(agent, adapter, means, environment),
+        *endpoints.of_keys(adapter.spec.environment, environment),
+        *_in_files(inherits, adapter, environment),
     ]
     return tuple(sorted({str(each) for text in found for each in _parsed(text)}))
+
+
+def told_destinations(
+    agent: str, adapter: Adapter, means: Means, environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Where the user says in so many words that the agent's APIs are."""
+    instance = means.config.agents.get(agent)
+    told = endpoints.of_urls(adapter.spec.environment, environment)
+    found = (*(instance.hosts if instance else ()), *told)
+    return tuple(dict.fromkeys(str(each) for text in found for each in _parsed(text)))
 
 
 def _parsed(text: str) -> Iterator[network.Destination]:
@@ -82,9 +103,8 @@ def _parsed(text: str) -> Iterator[network.Destination]:
         return
 
 
-def _in_files(record: Record, adapter: Adapter, environment: Mapping[str, str]) -> Iterator[str]:
+def _in_files(inherits: bool, adapter: Adapter, environment: Mapping[str, str]) -> Iterator[str]:
     """What the files say that cross into the agent's home."""
-    inherits = record.walls.inherits
     for files in adapter.spec.user_files:
         source = source_of(files, environment)
         for name in files.settings if inherits else files.endpoints:

@@ -12,7 +12,7 @@ from coachman_sandbox.profiles import Profile
 from .. import config_profiles
 from .missing import unknown_profile
 from .request import StartRequest, usage
-from .services import Services
+from .services import Means, Services
 
 
 @frozen
@@ -44,7 +44,7 @@ def profile_of(request: StartRequest, services: Services) -> Chosen:
     return Chosen(walls, custom)
 
 
-def walls_of(name: str, services: Services) -> Profile | None:
+def walls_of(name: str, services: Means) -> Profile | None:
     """The profile of that name as it is configured now."""
     found = config_profiles.find(services.config, name)
     return found[0] if found else None

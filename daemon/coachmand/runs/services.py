@@ -37,21 +37,36 @@ async def _offer_nothing(_run: "Run") -> None:
 
 
 @define
-class Services:
-    """One daemon's means. ``environment`` is its own; ``generation`` fences its predecessors."""
+class Means:
+    """What runs are made of, whether or not a daemon serves any: the host and what is configured.
+
+    ``environment`` is the daemon's own, ``boot`` the machine's boot, ``python`` the interpreter,
+    ``guest`` the directory of the programs that run inside.
+    """
 
     state: StateDirectory
     config: Config
     config_file: ConfigFile
-    index: Index
-    workers: GitWorkers
     adapters: Mapping[str, Adapter]
     outlook: Outlook
     environment: Mapping[str, str]
-    generation: int
     boot: str
     python: str
     guest: str
+
+    @property
+    def boundary(self) -> Boundary:
+        """The walls of this host as they were last seen."""
+        return self.outlook.last
+
+
+@define
+class Services(Means):
+    """One daemon's means. ``generation`` fences its predecessors."""
+
+    index: Index
+    workers: GitWorkers
+    generation: int
     admission: Admission
     storage: Storage = field(
         default=Factory(lambda self: Storage(self.state.root), takes_self=True)
@@ -81,8 +96,3 @@ class Services:
     logins: "Logins" = field(init=False)
     # Serves a run's own socket for as long as it lives.
     offer: "Callable[[Run], Awaitable[None]]" = _offer_nothing
-
-    @property
-    def boundary(self) -> Boundary:
-        """The walls of this host as they were last seen."""
-        return self.outlook.last
