@@ -1,6 +1,6 @@
 """The shapes of what the daemon tells of itself. Members are only ever added."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from .records import BoundaryStatus, Capacity, Finding, ProviderLimit, ServerInfo, StorageStatus
 
@@ -51,6 +51,36 @@ class DaemonStatus(TypedDict):
     boundary: BoundaryStatus
     findings: list[Finding]
     waiting: NotRequired[int]
+
+
+class Diagnosis(TypedDict):
+    """One fact that was looked at: ``name`` of ``area``, and what was ``found``.
+
+    ``warning``: runs start all the same. Where it is not ok, ``cause`` and ``remedy`` are in
+    words, and ``next`` are commands that run verbatim. ``exit`` is the exit code of a failed one.
+    """
+
+    area: str
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    found: str
+    cause: str | None
+    remedy: str | None
+    next: list[list[str]]
+    exit: int | None
+    detail: dict[str, Any]
+
+
+class Examination(TypedDict):
+    """What keeps runs from working: ``ok`` where none of it failed.
+
+    ``version`` and ``build`` are those of the program that looked.
+    """
+
+    ok: bool
+    version: str
+    build: str
+    diagnoses: list[Diagnosis]
 
 
 class DaemonLeaving(TypedDict):

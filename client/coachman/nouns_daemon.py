@@ -4,12 +4,14 @@ from .nouns import Noun, given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from . import results
 
 # Ending every run is bounded by the daemon, at 60 s.
 STOP_TIMEOUT_S = 90.0
+# Each agent is tried in a real sandbox, a few at a time.
+DOCTOR_TIMEOUT_S = 180.0
 
 
 class DaemonMethods(Noun):
@@ -27,6 +29,23 @@ class DaemonMethods(Noun):
     def status(self) -> "results.DaemonStatus":
         """Version, load, storage and whether sandboxes work here."""
         answer: results.DaemonStatus = self._caller.call("daemon.status")
+        return answer
+
+    def doctor(
+        self,
+        agent: str | None = None,
+        *,
+        env: "Mapping[str, str] | None" = None,
+        timeout_s: float | None = DOCTOR_TIMEOUT_S,
+    ) -> "results.Examination":
+        """What would keep runs from working, as the daemon sees it; of one agent, or of all.
+
+        ``env`` is what a run would be lent of the caller's environment (`environment.carried`).
+        """
+        params = given(agent=agent, env=env)
+        answer: results.Examination = self._caller.call(
+            "daemon.doctor", params, timeout_s=timeout_s
+        )
         return answer
 
     def shutdown(

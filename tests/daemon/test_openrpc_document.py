@@ -98,6 +98,7 @@ def test_answers_are_what_the_document_says(recorder: Recorder, repo: Path) -> N
     call = recorder.call
     for method in ("daemon.hello", "daemon.ping", "daemon.status", "agent.list", "profile.list"):
         call(method)
+    call("daemon.doctor", agent="demo")
     call("rpc.discover")
     call("profile.explain", profile="edit", agent="demo")
     started = call("run.start", agent="demo", dir=str(repo), prompt=PROMPT, permissions="ask")

@@ -24,6 +24,7 @@ VERBS = {
     "usage": "what runs used: tokens, cost, outcomes",
     "tree": "a run and the runs that came from it",
     "status": "the daemon, its load, its boundary",
+    "doctor": "what keeps runs from working, and the remedy",
     "prompt": "give a kept run another prompt",
     "interrupt": "end the turn that runs, then go on",
     "permissions": "what agents ask to be allowed",

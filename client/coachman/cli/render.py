@@ -15,6 +15,8 @@ NOTHING = "–"
 NOW_COLUMNS = 60
 _MIN_NOW_COLUMNS = 10
 _SHOWN_USD = 0.005
+# What agents say where they have no login, or one that is not taken.
+_LOGIN_SIGNS = ("unauthorized", "authentication", "not logged in", "api key", "api-key")
 _WORKING = {"active": "working"}
 
 
@@ -250,8 +252,24 @@ def ending(result: "Mapping[str, Any]") -> list[str]:
     if kept := _kept(result):
         lines.append("  " + kept)
     if result.get("outcome") != "succeeded":
-        lines.append(f"  next: coachman log {handle}; coachman show {handle}")
+        doctor = f"; coachman doctor {quoted(result['agent'])}" if _wants_doctor(result) else ""
+        lines.append(f"  next: coachman log {handle}; coachman show {handle}{doctor}")
     return lines
+
+
+def _wants_doctor(result: "Mapping[str, Any]") -> bool:
+    """Whether its agent was not let in, or reached nobody: a login or a network to be mended.
+
+    A run that looks at another is told no place of the host, and could mend nothing.
+    """
+    if result.get("outcome") != "failed" or not result.get("agent"):
+        return False
+    if not result.get("evidence_dir"):
+        return False
+    said = (error_text(result.get("error")) or "").lower()
+    missed = (result.get("network_decided") or {}).get("unreachable")
+    refused = "401" in [word.strip("():,.") for word in said.split()]
+    return bool(missed) or refused or any(sign in said for sign in _LOGIN_SIGNS)
 
 
 def _kept(result: "Mapping[str, Any]") -> str:

@@ -75,6 +75,6 @@ def _boundary(status: "DaemonStatus") -> "Iterator[str]":
     yield f"  boundary  unavailable: {visible(boundary.get('cause') or 'the probe failed')}"
     able = {need for need, found in (boundary.get("needs") or {}).items() if found["ok"]}
     if able:
-        yield f"            only runs with {'--network' if 'walls' in able else '-p'} host start here"
+        yield f"            only with {'--network' if 'walls' in able else '-p'} host do runs start"
     if boundary.get("remedy"):
         yield f"            {visible(boundary['remedy'])}"

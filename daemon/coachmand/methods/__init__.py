@@ -1,9 +1,9 @@
 """The methods of the wire: one module per noun, each registers its own."""
 
 from ..rpc.registry import Registry
-from . import agent, daemon, event, lease, permission, profile, run, task
+from . import agent, daemon, doctor, event, lease, permission, profile, run, task
 
-NOUNS = (daemon, agent, profile, run, event, permission, task, lease)
+NOUNS = (daemon, doctor, agent, profile, run, event, permission, task, lease)
 
 
 def build_registry() -> Registry:

@@ -91,6 +91,7 @@ CLOSED: Mapping[str, str] = {
     "daemon.cleanup": "what is removed is the user's to say",
     "daemon.reindex": "the daemon is the user's",
     "agent.list": "it tells of programs of the host",
+    "daemon.doctor": "what the host lacks is the user's to know",
     "profile.list": "a child has its parent's boundary",
     "profile.explain": "it tells of paths of the host",
     "run.lend": "what is lent is a person's",

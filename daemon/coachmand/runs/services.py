@@ -53,6 +53,7 @@ class Means:
     boot: str
     python: str
     guest: str
+    scopes: Scopes = field(factory=Scopes, kw_only=True)
 
     @property
     def boundary(self) -> Boundary:
@@ -71,7 +72,6 @@ class Services(Means):
     storage: Storage = field(
         default=Factory(lambda self: Storage(self.state.root), takes_self=True)
     )
-    scopes: Scopes = field(factory=Scopes)
     order: Order = field(factory=Order)
     survivors: Survivors = field(factory=Survivors)
     sentinels: Sentinels = field(

@@ -15,7 +15,7 @@ from ..config_profiles import writable
 from ..evidence.rundir import RunDirectory
 from ..repos.errors import RepoError
 from .record import Record
-from .services import Services
+from .services import Means, Services
 
 # A view is made again in a second or less for most repositories, and takes as much as a clone.
 VIEWS_UNUSED_S = 14 * 86_400.0
@@ -27,14 +27,13 @@ def is_shown(record: Record) -> bool:
     return record.repository.is_there and not record.walls.native
 
 
-def find_git(record: Record, services: Services) -> str:
+def find_git(means: Means, *written: str) -> str:
     """git's own program, outside of what agents write. Blocks. Raises ExecutableError."""
-    state, toplevel = services.state, record.repository.toplevel
-    shared = writable(services.config)
-    written = (str(state.root), str(state.worktrees), toplevel, *shared)
-    forbidden = tuple(os.path.realpath(path) for path in written)
+    shared = writable(means.config)
+    roots = (str(means.state.root), str(means.state.worktrees), *shared, *written)
+    forbidden = tuple(map(os.path.realpath, roots))
     # What a user puts before the system's is often a script that needs more than it may have.
-    search = {"PATH": f"{SYSTEM_PATH}:{services.environment.get('PATH', '')}"}
+    search = {"PATH": f"{SYSTEM_PATH}:{means.environment.get('PATH', '')}"}
     return executables.resolve(("git",), search, forbidden=forbidden).path
 
 
@@ -49,7 +48,7 @@ async def show_repository(
         shutil.rmtree(directory.git, ignore_errors=True)
         durable.make_directory(directory.git)
         durable.make_directory(views)
-        return find_git(record, services), gitview.shown_config(repo.common_dir)
+        return find_git(services, repo.toplevel), gitview.shown_config(repo.common_dir)
 
     git, config = await trio.to_thread.run_sync(prepare)
     await services.workers.show(
@@ -74,7 +73,7 @@ async def view_beside(record: Record, services: Services, commit: str) -> AsyncI
             return
         with contextlib.suppress(RepoError, executables.ExecutableError, OSError):
             await trio.to_thread.run_sync(durable.make_directory, views)
-            git = await trio.to_thread.run_sync(find_git, record, services)
+            git = await trio.to_thread.run_sync(find_git, services, record.repository.toplevel)
             await services.workers.make_view(record.repository.common_dir, str(views), commit, git)
 
     async with trio.open_nursery() as nursery:

@@ -2,7 +2,8 @@
 
 /** An agent that this version knows, installed or not; `note` says why not.
  *
- * `environment` and `credentials` are the names of variables that it wants of its caller. */
+ * `environment` and `credentials` are the names of variables that it wants of its caller;
+ * `profile_environment` has those that a profile lets in besides. */
 export type Agent = {
   "adapter": string;
   "credentials": Array<string>;
@@ -14,6 +15,7 @@ export type Agent = {
   "name": string;
   "note": string | null;
   "path": string | null;
+  "profile_environment"?: Array<string>;
   "resumes": boolean;
   "sha256": string | null;
   "takes_agent": boolean;
@@ -323,6 +325,22 @@ export type DeniedHost = {
   "reason": string;
 };
 
+/** One fact that was looked at: `name` of `area`, and what was `found`.
+ *
+ * `warning`: runs start all the same. Where it is not ok, `cause` and `remedy` are in
+ * words, and `next` are commands that run verbatim. `exit` is the exit code of a failed one. */
+export type Diagnosis = {
+  "area": string;
+  "cause": string | null;
+  "detail": Record<string, unknown>;
+  "exit": number | null;
+  "found": string;
+  "name": string;
+  "next": Array<Array<string>>;
+  "remedy": string | null;
+  "status": "failed" | "ok" | "warning";
+};
+
 /** One page of a patch; `patch_b64` replaces `patch` where it is not UTF-8.
  *
  * `source` and `target` are the commits that were compared. */
@@ -338,14 +356,18 @@ export type Diff = {
 
 /** What was decided for a run, defaults included.
  *
- * `hosts` are its agent's own destinations, where its network has them. */
+ * `hosts` are its agent's own destinations, where its network has them; `inherits` is the
+ * built-in profile that one of the user's own is made of; `native`: on the host, without a
+ * namespace that its processes end with. */
 export type Effective = {
   "agent": string;
   "agent_version": string | null;
   "effort": string | null;
   "executable": string | null;
   "hosts"?: Array<string>;
+  "inherits"?: string | null;
   "model": string | null;
+  "native"?: boolean;
   "network": string;
   "permissions": "allow" | "ask" | "deny";
   "profile": string;
@@ -1272,6 +1294,16 @@ export type EventPage = {
   "head": number;
 };
 
+/** What keeps runs from working: `ok` where none of it failed.
+ *
+ * `version` and `build` are those of the program that looked. */
+export type Examination = {
+  "build": string;
+  "diagnoses": Array<Diagnosis>;
+  "ok": boolean;
+  "version": string;
+};
+
 /** The agent's program on the host. */
 export type Executable = {
   "path": string;
@@ -1474,10 +1506,14 @@ export type Probed = {
   "remedy": string | null;
 };
 
-/** A profile in eight facts. */
+/** A profile in eight facts.
+ *
+ * One of the configuration `inherits` another; `trusted`: it may give more than that one. */
 export type Profile = {
   "facts": Record<string, string>;
+  "inherits"?: string | null;
   "name": string;
+  "trusted"?: boolean;
 };
 
 /** A profile in facts, and its compiled policy: mounts, names of variables, arguments. */
@@ -1911,6 +1947,7 @@ export interface Methods {
     params: {
       "agent"?: string | null;
       "path"?: string | null;
+      "profile"?: string | null;
     };
     result: AgentPage;
   };
@@ -1928,6 +1965,14 @@ export interface Methods {
       "dir"?: string | null;
     };
     result: Cleanup;
+  };
+  /** Look at this machine, the configuration and the agents: causes and remedies. */
+  "daemon.doctor": {
+    params: {
+      "agent"?: string | null;
+      "env"?: Record<string, string>;
+    };
+    result: Examination;
   };
   /** Agree on an API version. */
   "daemon.hello": {
@@ -2047,7 +2092,7 @@ export interface Methods {
     };
     result: ProfileExplained;
   };
-  /** The profiles of this version. */
+  /** The profiles of this version, and those of the configuration. */
   "profile.list": {
     params: Record<string, never>;
     result: ProfilePage;
@@ -2249,6 +2294,7 @@ export interface Methods {
       "delegate"?: Delegate | null;
       "inputs"?: Array<InputRequest>;
       "trust_tree"?: boolean;
+      "native"?: boolean;
       "artifacts"?: Array<string>;
       "input_data"?: Record<string, string>;
     };
