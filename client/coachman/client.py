@@ -127,20 +127,29 @@ class Client:
         params: "Mapping[str, object] | None" = None,
         *,
         timeout_s: float | None = -1.0,
+        descriptors: "Sequence[int]" = (),
     ) -> "Any":
         """Call any method of the wire by name; ``timeout_s`` None waits for ever.
+
+        ``descriptors`` are sent along, and stay the caller's to close.
 
         Raises CoachmanError as the daemon answered, ConnectionLostError when it
         went away before it did.
         """
         patience = self._timeout_s if timeout_s is not None and timeout_s < 0 else timeout_s
-        return _repeated(lambda: self._call(method, params or {}, patience))
+        return _repeated(lambda: self._call(method, params or {}, patience, descriptors))
 
-    def _call(self, method: str, params: "Mapping[str, object]", patience: float | None) -> "Any":
+    def _call(
+        self,
+        method: str,
+        params: "Mapping[str, object]",
+        patience: float | None,
+        descriptors: "Sequence[int]",
+    ) -> "Any":
         connection = self.open()
         answered = False
         try:
-            result = connection.call(method, params, patience)
+            result = connection.call(method, params, patience, descriptors)
             answered = True
         finally:
             # An answer that still is under way must not meet the next request.

@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import time
-from _socket import AF_UNIX, MSG_PEEK, SOCK_CLOEXEC, SOCK_STREAM
+from _socket import AF_UNIX, MSG_PEEK, SCM_RIGHTS, SOCK_CLOEXEC, SOCK_STREAM, SOL_SOCKET
 from _socket import socket as Socket  # noqa: N812 - a class, whatever its spelling
 
 from .errors import CoachmanError, ConnectionLostError, DaemonNotRunning, UsageError, from_wire
@@ -16,7 +16,7 @@ from .wire import MAX_REQUEST_LINE_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 # sun_path holds 108 bytes with its terminator.
@@ -166,8 +166,14 @@ class Connection:
         except OSError:
             return False
 
-    def send(self, method: str, params: "Mapping[str, object]", timeout_s: float | None) -> int:
-        """Send one request and return its id."""
+    def send(
+        self,
+        method: str,
+        params: "Mapping[str, object]",
+        timeout_s: float | None,
+        descriptors: "Sequence[int]" = (),
+    ) -> int:
+        """Send one request, with descriptors along, and return its id."""
         self._last_id += 1
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         line = json.dumps(request, separators=(",", ":")).encode("ascii") + b"\n"
@@ -179,7 +185,12 @@ class Connection:
             )
         try:
             self._channel.settimeout(timeout_s)
-            self._channel.sendall(line)
+            if descriptors:
+                # They are of the line in which the bytes end that they come with.
+                self._channel.sendall(line[:-1])
+                self._channel.sendmsg([line[-1:]], [(SOL_SOCKET, SCM_RIGHTS, _packed(descriptors))])
+            else:
+                self._channel.sendall(line)
         except TimeoutError:
             raise _timeout(method, timeout_s) from None
         except OSError as error:
@@ -203,12 +214,16 @@ class Connection:
         return self._buffer.find(b"\n", self._searched) >= 0
 
     def call(
-        self, method: str, params: "Mapping[str, object]", timeout_s: float | None
+        self,
+        method: str,
+        params: "Mapping[str, object]",
+        timeout_s: float | None,
+        descriptors: "Sequence[int]" = (),
     ) -> "dict[str, Any]":
         """One request and its result; raises the error that the daemon answered with."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         try:
-            identity = self.send(method, params, timeout_s)
+            identity = self.send(method, params, timeout_s, descriptors)
         except ConnectionLostError as error:
             # The line's end never arrived.
             error.untaken = True
@@ -254,6 +269,12 @@ class Connection:
             raise _lost(None)
         self._buffer += data
         return True
+
+
+def _packed(descriptors: "Sequence[int]") -> bytes:
+    import struct
+
+    return struct.pack(f"{len(descriptors)}i", *descriptors)
 
 
 def answer_to(identity: int, message: "dict[str, Any]") -> "dict[str, Any] | None":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
             params: Mapping[str, object] | None = None,
             *,
             timeout_s: float | None = ...,
+            descriptors: Sequence[int] = ...,
         ) -> Any: ...
 
 
@@ -106,6 +107,7 @@ class RunMethods(Noun):
         delegate: "Mapping[str, Any] | None" = None,
         inputs: "Sequence[Mapping[str, str]] | None" = None,
         input_data: "Mapping[str, str] | None" = None,
+        input_descriptors: "Mapping[str, int] | None" = None,
         artifacts: "Sequence[str] | None" = None,
         trust_tree: bool | None = None,
         native: bool | None = None,
@@ -133,15 +135,19 @@ class RunMethods(Noun):
         ``path``; the ``permission_handler`` is file:BASE or command:PATH. ``check``
         is a shell command that decides at the end, ``delegate`` what it may start.
         ``inputs`` have ``path`` and ``name`` of what it is handed a copy of;
-        ``input_data`` is bytes in base64 by name, ``artifacts`` are paths below /output
+        ``input_data`` is bytes in base64 by name, and from inside a run ``input_descriptors``
+        are descriptors of files, opened to be read. ``artifacts`` are paths below /output
         at which it has to leave something. ``sentinel_file`` is a file that says
         how it ended, ``on_event`` a program that is fed its events. ``on_limit`` is wait
         or fail, ``limits`` has ``tokens`` and ``cost_usd``; ``output_limit`` is in bytes.
         """
         # Each parameter has its name on the wire.
         params = given(**{name: value for name, value in locals().items() if name != "self"})
+        along = input_descriptors or {}
+        if along:
+            params["input_descriptors"] = [*along]
         answer: results.RunStarted = self._caller.call(
-            "run.start", params, timeout_s=START_TIMEOUT_S
+            "run.start", params, timeout_s=START_TIMEOUT_S, descriptors=[*along.values()]
         )
         return answer
 

@@ -33,6 +33,9 @@ MAX_EVENT_BYTES = 256 * 1024
 DELEGATE_REQUEST_LINE_BYTES = 1024 * 1024
 DELEGATE_REQUESTS_IN_FLIGHT = 8
 DELEGATE_CONNECTIONS = 4
+# Files that are handed over as descriptors, at once on one connection.
+DELEGATE_DESCRIPTORS = 64
+MAX_HANDED_BYTES = 1 << 30
 
 # What a page or a text holds unless more is asked for.
 FINAL_MESSAGE_BYTES = 32 * 1024

@@ -94,11 +94,12 @@ def write_all(fd: int, data: bytes) -> None:
 @_disk()
 def create(path: Path, data: bytes) -> None:
     """Write ``data`` to a new file and sync it, but not yet its name."""
-    _create(path, [data])
+    create_all(path, [data])
 
 
 @_disk()
-def _create(path: Path, pieces: Iterable[bytes]) -> None:
+def create_all(path: Path, pieces: Iterable[bytes]) -> None:
+    """`create` for what is too long to be held at once."""
     fd = _open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
         for piece in pieces:
@@ -121,7 +122,7 @@ def mark(path: Path) -> None:
 
 def _write_beside(path: Path, pieces: Iterable[bytes]) -> Path:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
-    _create(temporary, pieces)
+    create_all(temporary, pieces)
     return temporary
 
 

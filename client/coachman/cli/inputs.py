@@ -1,40 +1,35 @@
-"""What a run is handed: files and directories by path, or their bytes from inside a sandbox."""
+"""What a run is handed: files and directories by path, or files that are open inside a sandbox."""
 
-import base64
 import os
 
 from ..errors import UsageError
+from ..wire import DELEGATE_DESCRIPTORS
 from .visible import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# A request over a run's own socket is one line of at most 1 MiB, and base64 takes a third more.
-MAX_BYTES = 512 * 1024
+_TREE = "leave in your tree what it needs: a run that you start begins with that"
 
 
-def given_inputs(words: list[str], *, as_bytes: bool) -> "dict[str, Any]":
-    """The parameters of `run.start`; ``as_bytes`` where no path may be named."""
+def given_inputs(words: list[str], *, is_run: bool) -> "dict[str, Any]":
+    """The parameters of `run.start`; a run (``is_run``) may name no path, and opens them itself."""
     pairs = [_pair(word) for word in words]
-    if not as_bytes:
+    if not is_run:
         paths = [{"path": os.path.abspath(path), "name": name} for path, name in pairs]
         return {"inputs": [_without_none(each) for each in paths] or None}
-    data: dict[str, str] = {}
-    left = MAX_BYTES
+    if len(pairs) > DELEGATE_DESCRIPTORS:
+        text = f"cannot run --input: over {DELEGATE_DESCRIPTORS} from inside a run"
+        raise UsageError(text, hint=_TREE)
+    opened: dict[str, int] = {}
     for path, given in pairs:
         name = given if given is not None else os.path.basename(path)
-        if name in data:
+        if name in opened:
             raise UsageError(f"cannot run --input: two are named {visible(name)}")
-        content = _content(path)
-        left -= len(content)
-        if left < 0:
-            raise UsageError(
-                f"cannot run --input: over {MAX_BYTES >> 10} KiB in all from inside a run",
-                hint="leave it in your tree: a run that you start begins with that",
-            )
-        data[name] = base64.b64encode(content).decode()
-    return {"input_data": data or None}
+        # Closed with this process, which a start is all of.
+        opened[name] = _opened(path)
+    return {"input_descriptors": opened or None}
 
 
 def _pair(word: str) -> tuple[str, str | None]:
@@ -48,13 +43,15 @@ def _pair(word: str) -> tuple[str, str | None]:
     return path, name
 
 
-def _content(path: str) -> bytes:
+def _opened(path: str) -> int:
     try:
-        with open(path, "rb") as file:
-            return file.read(MAX_BYTES + 1)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise UsageError(f"cannot run --input {visible(path)}: {why}") from None
+    if not os.path.isfile(f"/proc/self/fd/{descriptor}"):
+        raise UsageError(f"cannot run --input {visible(path)}: it is no regular file", hint=_TREE)
+    return descriptor
 
 
 def _without_none(members: "dict[str, str | None]") -> "dict[str, str]":

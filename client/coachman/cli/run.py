@@ -179,7 +179,7 @@ def _request(console: "Console", arguments: "Arguments") -> "dict[str, Any]":
         "output_limit": arguments.size("output-limit"),
         "check": arguments.text("check"),
         "delegate": granted(arguments.text("delegate")),
-        **given_inputs(arguments.texts("input"), as_bytes=console.is_run),
+        **given_inputs(arguments.texts("input"), is_run=console.is_run),
         "artifacts": [_below_output(path) for path in arguments.texts("artifact")] or None,
         "sentinel_file": _resolved(arguments, "sentinel-file"),
         "on_event": _resolved(arguments, "on-event"),

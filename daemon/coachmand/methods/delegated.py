@@ -25,7 +25,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         " timeouts.queue_s timeouts.permission_s timeouts.parked_s timeouts.check_s"
         " limits limits.tokens limits.cost_usd"
         " delegate delegate.depth delegate.children delegate.tokens delegate.cost_usd"
-        " delegate.agents input_data artifacts",
+        " delegate.agents input_data input_descriptors artifacts",
         "run.resume": "run prompt keep title request_key no_wait agent model provider profile"
         " timeouts timeouts.wall_s timeouts.work_s timeouts.stall_s timeouts.turn_s"
         " timeouts.queue_s timeouts.permission_s timeouts.parked_s timeouts.check_s",
@@ -54,7 +54,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 REFUSED: Mapping[str, Mapping[str, str]] = {
     "run.start": {
         "dir": HOST_PATH,
-        "inputs": f"{HOST_PATH}; its bytes are `input_data`",
+        "inputs": f"{HOST_PATH}; a file's descriptor is one of `input_descriptors`",
         "trust_tree": "what runs on the host is the user's to say",
         "native": "what runs on the host is the user's to say",
         "argv": COMMAND,

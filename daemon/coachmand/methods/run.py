@@ -124,6 +124,7 @@ def register(registry: Registry) -> None:
         result=results.RunStarted,
         summary="Start a run of an agent in a task's worktree.",
         errors=REFUSALS_OF_STARTS,
+        descriptors=True,
     )
     async def start(context: Context, params: StartRequest) -> results.RunStarted:
         return await _start(context, params)

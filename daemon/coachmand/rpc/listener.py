@@ -14,7 +14,7 @@ import structlog
 import trio
 
 from coachmand.rpc.bounds import OF_CLIENTS, Bounds
-from coachmand.rpc.channel import hang_up
+from coachmand.rpc.channel import Closing, hang_up
 from coachmand.rpc.envelope import encode_error
 from coachmand.rpc.errors import RpcError, internal_error
 from coachmand.rpc.peer import Credentials, Peer
@@ -56,6 +56,7 @@ class Listener:
         self.path = path
         self.peers: set[Peer] = set()
         self._bounds = bounds
+        self._closing = Closing() if bounds.hostile else None
         self._owned = owned
         self._accepting = trio.CancelScope()
         directory, self._name = os.path.split(os.path.abspath(path))
@@ -88,7 +89,7 @@ class Listener:
         if self._sock.fileno() == -1:
             return
         # Who is in its backlog may have sent something already.
-        hang_up(self._sock, hostile=self._bounds.hostile)
+        hang_up(self._sock, self._closing)
         if self._owned and self._identity() == self._bound:
             os.unlink(self._name, dir_fd=self._directory)
         os.close(self._directory)
@@ -125,7 +126,7 @@ class Listener:
             with self._accepting:
                 while True:
                     sock = await self._accept()
-                    peer = Peer(sock, registry, _credentials(sock), self._bounds)
+                    peer = Peer(sock, registry, _credentials(sock), self._bounds, self._closing)
                     refusal = self._refusal(peer.credentials)
                     if refusal is not None:
                         self._turn_away(sock, peer.credentials, refusal)
@@ -162,10 +163,12 @@ class Listener:
         log.warning("connection_refused", pid=who.pid, uid=who.uid, why=error.name)
         with suppress(OSError):
             sock.send(encode_error(None, error))
-        hang_up(sock, hostile=self._bounds.hostile)
+        hang_up(sock, self._closing)
 
     async def _accept(self) -> socket.socket:
         while True:
+            if self._closing is not None:
+                await self._closing.room()
             await trio.lowlevel.wait_readable(self._sock)
             # Who is accepted after `leave` looked around would be cut off without a word.
             await trio.lowlevel.checkpoint_if_cancelled()

@@ -11,12 +11,13 @@ from jsonrpcserver.request import Request
 from jsonrpcserver.sentinels import NOID
 
 from coachmand.rpc.bounds import OF_CLIENTS, Bounds
-from coachmand.rpc.channel import Channel
+from coachmand.rpc.channel import Channel, Closing
+from coachmand.rpc.descriptors import Dealer, handing
 from coachmand.rpc.envelope import Refusal, encode_error, encode_notification, encode_result, parse
 from coachmand.rpc.errors import RpcError, as_rpc_error
 from coachmand.rpc.lines import LineSplitter, LineTooLongError
 from coachmand.rpc.outbox import Outbox
-from coachmand.rpc.registry import Methods
+from coachmand.rpc.registry import Method, Methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,7 @@ class Peer:
         registry: Methods,
         credentials: Credentials,
         bounds: Bounds = OF_CLIENTS,
+        closing: Closing | None = None,
     ) -> None:
         self.credentials = credentials
         self.bounds = bounds
@@ -62,7 +64,9 @@ class Peer:
         # What of events is for the one at the other end.
         self.veil: Callable[[bytes], bytes] = lambda lines: lines
         self._sock = sock
-        self._channel = Channel(sock, hostile=bounds.hostile)
+        self._channel = Channel(sock, closing)
+        self._dealer = Dealer()
+        self._held = 0
         self._registry = registry
         self._outbox = Outbox(sock)
         self._in_flight: dict[Any, trio.CancelScope] = {}
@@ -92,6 +96,7 @@ class Peer:
             with self._connection:
                 await self._serve()
         finally:
+            self._channel.drop(self._dealer.rest())
             self._channel.close()
             for callback in self.on_close:
                 callback()
@@ -125,9 +130,9 @@ class Peer:
     async def _receive(self, connection: trio.Nursery) -> None:
         splitter = LineSplitter(self.bounds.line_bytes)
         try:
-            while chunk := await self._channel.receive(READ_BYTES):
-                await self._take_all(splitter.feed(chunk))
-            await self._take_all([splitter.rest()])
+            while await self._receive_some(splitter):
+                pass
+            await self._take_all([splitter.rest()], [self._dealer.rest()])
         except LineTooLongError:
             await self._refuse_long_line()
             connection.cancel_scope.cancel()
@@ -136,35 +141,73 @@ class Peer:
         else:
             connection.start_soon(self._watch_for_hangup, connection.cancel_scope)
 
-    async def _take_all(self, lines: list[bytes]) -> None:
-        for line in lines:
+    async def _receive_some(self, splitter: LineSplitter) -> bool:
+        """Take the requests that came, each with its descriptors; False at the end."""
+        chunk, came = await self._channel.receive(READ_BYTES)
+        try:
+            lines = splitter.feed(chunk)
+        except LineTooLongError:
+            self._channel.drop(came)
+            raise
+        dealt = self._dealer.deal(len(lines), came, ends_line=chunk.endswith(b"\n"))
+        await self._take_all(lines, dealt)
+        return bool(chunk)
+
+    async def _take_all(self, lines: list[bytes], dealt: list[list[int]]) -> None:
+        for line, descriptors in zip(lines, dealt, strict=True):
             if line and not line.isspace() and not self._leaving:
-                self._take(line)
+                self._take(line, descriptors)
+            else:
+                self._channel.drop(descriptors)
             await self._outbox.room_for_replies()
         self._outbox.flush()
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes, descriptors: list[int]) -> None:
         parsed = parse(line)
         if isinstance(parsed, Refusal):
+            self._channel.drop(descriptors)
             if not parsed.silent:
                 self._outbox.put_reply(encode_error(parsed.id, parsed.error))
         elif parsed.method == CANCEL_METHOD:
+            self._channel.drop(descriptors)
             self._cancel(parsed)
         else:
-            self._dispatch(parsed)
+            self._dispatch(parsed, tuple(descriptors))
 
-    def _dispatch(self, request: Request) -> None:
+    def _dispatch(self, request: Request, descriptors: tuple[int, ...]) -> None:
         try:
-            if self._registry.find(request.method).inline:
+            method = self._registry.find(request.method)
+            if descriptors:
+                self._check_descriptors(method, len(descriptors))
+            if method.inline:
                 self._reply(request, self._registry.call(self.context, request))
             else:
-                self._admit(request)
+                self._admit(request, descriptors)
         except RpcError as error:
+            self._channel.drop(descriptors)
             self._refuse(request, error)
+
+    def _check_descriptors(self, method: Method, count: int) -> None:
+        if not method.descriptors:
+            text = f"cannot call {method.name}: {count} descriptors came with it, and it takes none"
+            raise RpcError("InvalidRequest", text)
+        limit = self.bounds.descriptors
+        if count > limit:
+            text = f"cannot accept the request: more than {limit} descriptors came with it"
+            raise RpcError("InvalidRequest", text, detail={"limit": limit, "active": count})
+        if self._held + count > limit:
+            raise RpcError(
+                "Busy",
+                f"cannot accept the request: {self._held} descriptors are held on this connection",
+                hint="wait for an answer",
+                retryable=True,
+                retry_after_s=BUSY_RETRY_S,
+                detail={"source": "local", "limit": limit, "active": self._held},
+            )
 
     # --- handlers in tasks ------------------------------------------------------
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: Request, descriptors: tuple[int, ...]) -> None:
         key = object() if request.id is NOID else request.id
         if key in self._in_flight:
             raise RpcError("InvalidRequest", f"cannot accept: id {key!s:.40} is in flight already")
@@ -173,7 +216,19 @@ class Peer:
         scope = self._in_flight[key] = trio.CancelScope()
         if self._registry.find(request.method).waits:
             self._waits.add(key)
-        self.nursery.start_soon(self._run, request, key, scope, name=request.method)
+        self._held += len(descriptors)
+        self.nursery.start_soon(self._carry, request, key, scope, descriptors, name=request.method)
+
+    async def _carry(
+        self, request: Request, key: Any, scope: trio.CancelScope, descriptors: tuple[int, ...]
+    ) -> None:
+        """Carry out a request with what came along with it, which is closed behind it."""
+        try:
+            with handing(descriptors):
+                await self._run(request, key, scope)
+        finally:
+            self._held -= len(descriptors)
+            self._channel.drop(descriptors)
 
     async def _run(self, request: Request, key: Any, scope: trio.CancelScope) -> None:
         result = None
@@ -227,8 +282,8 @@ class Peer:
             await self._outbox.drained()
             self._sock.shutdown(socket.SHUT_WR)
             # Closing with bytes unread would reset the connection under the reply.
-            while await self._channel.receive(READ_BYTES):
-                pass
+            while (received := await self._channel.receive(READ_BYTES))[0]:
+                self._channel.drop(received[1])
 
     # --- ending -----------------------------------------------------------------
 

@@ -24,7 +24,7 @@ class Method:
     """One method as it is described to clients.
 
     ``inline``: it runs within the reader. ``waits``: it only waits for something to happen, so
-    that a daemon that leaves need not wait for it.
+    that a daemon that leaves need not wait for it. ``descriptors``: it takes those that come along.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Method:
     errors: tuple[str, ...]
     inline: bool
     waits: bool
+    descriptors: bool = False
 
 
 class Methods(Protocol):
@@ -69,12 +70,13 @@ class Registry:
         errors: tuple[str, ...] = (),
         action: str | None = None,
         waits: bool = False,
+        descriptors: bool = False,
     ) -> Callable[[Handler], Handler]:
         """Register ``handler(context, params)``, which returns an attrs instance or a dict.
 
         ``params`` is an attrs class; ``result`` a type that msgspec describes; ``errors``
         the names it may answer with; ``action`` completes "cannot …" in complaints;
-        ``waits`` as in `Method`.
+        ``waits`` and ``descriptors`` as in `Method`.
         """
 
         def register(handler: Handler) -> Handler:
@@ -82,7 +84,7 @@ class Registry:
                 raise ValueError(f"cannot register {name}: it is registered already")
             inline = not inspect.iscoroutinefunction(handler)
             self.methods[name] = Method(
-                name, summary, params, result, (*COMMON_ERRORS, *errors), inline, waits
+                name, summary, params, result, (*COMMON_ERRORS, *errors), inline, waits, descriptors
             )
             wrap = _inline if inline else _task
             self._table[name] = wrap(name, handler, params, action or name.rpartition(".")[2])

@@ -20,6 +20,7 @@ from ..failpoints import reach
 from ..repos.errors import RepoError
 from ..repos.inputs import MANIFEST, fault_of
 from ..repos.records import Artifact
+from . import handed
 from .places import make_inputs, places_of
 from .record import Input, Record
 from .request import StartRequest, usage
@@ -30,18 +31,19 @@ MAX_NAME_BYTES = 255
 
 @frozen
 class Wanted:
-    """The inputs of a run to come, by name: ``paths`` to copy, ``data`` to write.
+    """The inputs of a run to come, by name: ``paths``, ``descriptors`` to copy, ``data`` to write.
 
     ``inherited`` are those of the run ``of`` that it has as they were then.
     """
 
     paths: Mapping[str, str] = field(factory=dict)
     data: Mapping[str, bytes] = field(factory=dict, repr=lambda data: repr(sorted(data)))
+    descriptors: Mapping[str, int] = field(factory=dict)
     inherited: tuple[Input, ...] = ()
     of: Record | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.paths or self.data or self.inherited)
+        return bool(self.paths or self.data or self.descriptors or self.inherited)
 
 
 def wanted_of(request: StartRequest, inherits: Record | None = None) -> Wanted:
@@ -52,15 +54,18 @@ def wanted_of(request: StartRequest, inherits: Record | None = None) -> Wanted:
     paths: dict[str, str] = {}
     for given in request.inputs:
         name = given.name if given.name is not None else os.path.basename(given.path.rstrip("/"))
-        _check_name(name, {*paths, *request.input_data})
+        _check_name(name, {*paths, *request.input_data, *request.input_descriptors})
         if (fault := fault_of(given.path)) is not None:
             raise usage(f"the input {given.path} cannot be taken: {fault}", _instead(given.path))
         paths[name] = given.path
     data = {name: _decoded(name, text) for name, text in request.input_data.items()}
     for name in data:
-        _check_name(name, set(paths))
+        _check_name(name, {*paths, *request.input_descriptors})
+    for at, name in enumerate(request.input_descriptors):
+        _check_name(name, set(request.input_descriptors[:at]))
+    descriptors = handed.by_name(request.input_descriptors)
     kept = tuple(each for each in inherits.inputs if each.name not in paths) if inherits else ()
-    return Wanted(paths, data, kept, inherits)
+    return Wanted(paths, data, descriptors, kept, inherits)
 
 
 def _instead(path: str) -> str:
@@ -108,6 +113,7 @@ async def take(record: Record, wanted: Wanted, services: Services) -> Record:
         raise usage(error.message, error.hint) from error
     reach("inputs.copied")
     rows += await trio.to_thread.run_sync(lambda: list(_written(wanted.data, into)))
+    rows += await trio.to_thread.run_sync(lambda: list(handed.copied(wanted.descriptors, into)))
     rows += await trio.to_thread.run_sync(lambda: list(_inherited(wanted, into, state)))
     await trio.to_thread.run_sync(_write_manifest, into, rows)
     paths = {**wanted.paths, **{each.name: each.path for each in wanted.inherited}}

@@ -7,6 +7,7 @@ from attrs import field, frozen
 from attrs.validators import optional
 
 from coachman.results import OnLimit, Permissions
+from coachman.wire import DELEGATE_DESCRIPTORS
 
 from ..permissions.handlers import FORM, is_handler, is_program
 from ..permissions.rules import MAX_RULES, RuleRequest
@@ -105,6 +106,8 @@ class StartRequest:
     shown to ``permission_handler`` as well: file:BASE or command:PATH; "none" for none at all.
     ``check`` is a shell command that decides at the end, "" for none where one is configured.
     ``inputs`` are copied before anything starts, ``input_data`` is base64 by name.
+    ``input_descriptors`` name the descriptors of regular files, opened to be read only, that come
+    along with the request's line over a run's own socket (SCM_RIGHTS).
     ``trust_tree`` lets it run on the host in a tree that a sandboxed agent wrote; ``native``
     takes from it there the namespace that its processes end with.
     ``artifacts`` are paths below /output at which it has to leave something.
@@ -175,6 +178,10 @@ class StartRequest:
         factory=dict,
         repr=lambda data: repr(sorted(data)),
         validator=must(f"at most {MAX_INPUTS}", lambda given: len(given) <= MAX_INPUTS),
+    )
+    input_descriptors: tuple[str, ...] = field(
+        default=(),
+        validator=must(f"at most {DELEGATE_DESCRIPTORS}", lambda n: len(n) <= DELEGATE_DESCRIPTORS),
     )
 
 

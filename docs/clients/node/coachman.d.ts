@@ -2297,6 +2297,7 @@ export interface Methods {
       "native"?: boolean;
       "artifacts"?: Array<string>;
       "input_data"?: Record<string, string>;
+      "input_descriptors"?: Array<string>;
     };
     result: RunStarted;
   };
