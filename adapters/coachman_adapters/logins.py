@@ -50,14 +50,15 @@ class Login:
     token itself says it, as a JWT) are where the tokens are, ``beside`` what comes and goes
     with them. ``account`` are members, ``claims`` members of the access token, by which two
     logins are of the same account. ``withheld`` stands for the refresh token in a run; None:
-    nothing does. With one of the variables ``instead`` the agent does without the login.
+    nothing does. Without a ``renewal`` it is only kept out of runs. With one of the
+    variables ``instead`` the agent does without the login.
     """
 
     path: str
     access: Path
     refresh: Path
     expires: Path | None
-    renewal: Renewal
+    renewal: Renewal | None
     account: tuple[Path, ...] = ()
     claims: tuple[Path, ...] = ()
     beside: tuple[Path, ...] = ()

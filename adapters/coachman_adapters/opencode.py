@@ -9,6 +9,7 @@ from coachman_adapters.acp.agent import AcpAgent
 from coachman_adapters.acp.quirks import Conversed, Quirks
 from coachman_adapters.conversation import AgentRequest, AgentSpec, LaunchPlan, Usage, UserFiles
 from coachman_adapters.counting import count, to_digits
+from coachman_adapters.logins import Login
 from coachman_adapters.opencode_store import TAKE_IN, sessions
 
 # The CLI always asks, whatever the run's own rule is, so that each request is recorded.
@@ -56,6 +57,18 @@ SETTINGS = (
     "GOOGLE_CLOUD_LOCATION",
     "GOOGLE_CLOUD_PROJECT",
 )
+# Of its logins this one has a refresh token that serves once. It is taken by a plugin, and those
+# are off; so a run has no use for it.
+LOGIN = Login(
+    "opencode/auth.json",
+    access=("openai", "access"),
+    refresh=("openai", "refresh"),
+    expires=("openai", "expires"),
+    account=(("openai", "accountId"),),
+    withheld="",
+    renewal=None,
+    provider="openai",
+)
 USER_FILES = (
     UserFiles(
         ".config",
@@ -76,7 +89,7 @@ USER_FILES = (
             ("provider", "model", "small_model", "enabled_providers", "disabled_providers"),
         ),
     ),
-    UserFiles(".local/share", "XDG_DATA_HOME", credentials=("opencode/auth.json",)),
+    UserFiles(".local/share", "XDG_DATA_HOME", credentials=(LOGIN.path,), logins=(LOGIN,)),
 )
 # It exits before a pipe has taken more than 128 KiB, so the export goes by a file.
 EXPORT = 'f="${TMPDIR:-/tmp}/export.json"; "$0" export "$1" >"$f" && cat "$f"'

@@ -12,6 +12,7 @@ from coachman_adapters import logins
 from coachman_adapters.claude.agent import LOGIN as CLAUDE
 from coachman_adapters.codex.agent import LOGIN as CODEX
 from coachman_adapters.logins import Login, LoginError
+from coachman_adapters.opencode import LOGIN as OPENCODE
 from coachman_adapters.pi.agent import USER_FILES as PI
 from coachman_adapters.secret_values import secrets_in
 from token_server import ACCOUNT, claims_of, jwt
@@ -70,6 +71,14 @@ def test_of_several_logins_in_a_file_each_is_withheld() -> None:
     assert lent["openai"] == {"type": "api_key", "key": "a-key-of-its-own"}
     assert [due[name]["refresh"] for name in own][:2] == ["refresh-anthropic", ""]
     assert [due[name]["expires"] for name in own] == [1, expires, expires]
+
+
+def test_what_is_of_no_use_to_a_run_is_kept_out_of_it_too() -> None:
+    """opencode's login with OpenAI: a run could but void it."""
+    tokens = {"type": "oauth", "access": "access-token-1", "refresh": "refresh-token-1"}
+    content = json.dumps({"openai": {**tokens, "expires": 1.8e12}}).encode()
+
+    assert b"refresh-token-1" not in logins.all_lent((OPENCODE,), OPENCODE.path, content)
 
 
 def test_a_renewed_login_brings_its_tokens_alone() -> None:

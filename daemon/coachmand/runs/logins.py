@@ -231,7 +231,8 @@ def _owned(run: "Run", adapter: Adapter) -> Iterator[Own]:
         return
     for files in adapter.spec.user_files:
         for login in files.logins:
-            if any(run.environment.get(name) for name in login.instead):
+            is_used = not any(run.environment.get(name) for name in login.instead)
+            if login.renewal is None or not is_used:
                 continue
             path = os.path.join(source_of(files, run.environment), login.path)
             # A link to it is the user's way to keep it elsewhere.

@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 
 from coachman_adapters import logins
 from coachman_adapters.conversation import UserFiles
-from coachman_adapters.logins import Login, LoginError
+from coachman_adapters.logins import Login, LoginError, Renewal
 from coachman_sandbox import environment as crossing
 from coachman_sandbox import executables, network, profiles
 from coachman_sandbox.bubblewrap import compile_policy
@@ -91,6 +91,13 @@ class Means:
     roots: tuple[str, ...] = ()
 
 
+def means_of(own: Own) -> Renewal:
+    """How it is renewed. Raises LoginError where coachman has no way to."""
+    if own.login.renewal is None:
+        raise LoginError("its program has no command that renews it")
+    return own.login.renewal
+
+
 def directory_of(services: Services, own: Own) -> Path:
     """Where the renewal of a login has what it needs."""
     return services.state.logins / own.key
@@ -124,7 +131,7 @@ def _place(own: Own, content: bytes, means: Means, directory: Path) -> None:
 
 def _plan(own: Own, means: Means, services: Services, directory: Path) -> Launch:
     """The sandbox: a sealed one, with the hosts of the login. Blocks."""
-    renewal, environment = own.login.renewal, means.environment
+    renewal, environment = means_of(own), means.environment
     program = _program(own, means, services)
     variables = {**crossing.crossing(environment, named=False), **renewal.env}
     place = Place(
@@ -147,7 +154,7 @@ def _plan(own: Own, means: Means, services: Services, directory: Path) -> Launch
 
 
 def _program(own: Own, means: Means, services: Services) -> Program:
-    adapter, renewal = services.adapters[means.adapter], own.login.renewal
+    adapter, renewal = services.adapters[means.adapter], means_of(own)
     if adapter.spec.executables == renewal.executables:
         return find_program(means.agent, adapter, services, means.environment, *means.roots)
     forbidden = forbidden_roots(services.state, *means.roots)
