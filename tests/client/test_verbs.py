@@ -478,6 +478,15 @@ def test_a_hint_names_only_what_is_taken(
     assert f"coachman answer k7q3x {told}\n" in done.stdout + done.stderr
 
 
+def test_who_answers_too_early_is_told_how_to_wait_for_the_question(state_dir: Path) -> None:
+    """A run that has only just begun may ask yet."""
+    with daemon_at(state_dir, run__get=summary(), permission__list={"permissions": []}):
+        done = coachman(state_dir, "answer", HANDLE, "allow")
+
+    assert done.returncode == 76
+    assert done.stderr.endswith(f"  next: coachman wait {HANDLE} --until attention\n")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -132,7 +132,8 @@ def _waiting(
         settled = [each for each in settled if each["request"] == request]
     if len(waiting) == 1:
         return dict(waiting[0])
-    if not waiting and takes(client.run.get(named, dir=directory).get("attention"), LEND):
+    details = client.run.get(named, dir=directory) if not waiting else None
+    if details and takes(details.get("attention"), LEND):
         raise UsageError(
             f"cannot answer {visible(named)}: it asks for nothing but what a shell lends",
             hint=f"choose {LEND}",
@@ -142,7 +143,7 @@ def _waiting(
         raise _several(named, waiting)
     if request is not None and not settled:
         raise _unknown(named, request)
-    raise _nothing(named, settled)
+    raise _nothing(named, settled, lives=bool(details and details["state"] != "ended"))
 
 
 def _asked_by(client: "Client", named: str, directory: str | None) -> "list[Any]":
@@ -182,8 +183,8 @@ def _unknown(named: str, request: str) -> CoachmanError:
     )
 
 
-def _nothing(named: str, settled: "list[Any]") -> CoachmanError:
-    """Nothing waits there; what did last, with who settled it and how."""
+def _nothing(named: str, settled: "list[Any]", *, lives: bool = False) -> CoachmanError:
+    """Nothing waits there; what did last, who settled it and how. What ``lives`` may ask yet."""
     # What policy or a rule settled at once waited for nobody.
     waited = [each for each in settled if not _at_once(each)]
     last = max(waited or settled, key=_asked_at, default=None)
@@ -197,7 +198,9 @@ def _nothing(named: str, settled: "list[Any]") -> CoachmanError:
         name="Conflict",
         hint=hint,
         detail={"request": last["request"], "resolved": last["resolved"]} if last else None,
-        next=[["coachman", "permissions"]],
+        next=[["coachman", "wait", named, "--until", "attention"]]
+        if lives
+        else [["coachman", "permissions"]],
     )
 
 

@@ -30,7 +30,7 @@ VERBS = {
     "permissions": "what agents ask to be allowed",
     "answer": "allow or deny what an agent asks, or tell it",
     "ask": "for an agent: ask the run that started its own",
-    "wait": "wait until runs end or need you",
+    "wait": "wait until runs end, or until they need you",
     "close": "end runs once they have nothing more to do",
     "cancel": "end runs now",
     "cleanup": "remove what ended runs left, or tell what could go",

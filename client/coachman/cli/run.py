@@ -296,7 +296,8 @@ def report(
         console.line(line)
     if not dry:
         handle = visible(started["handle"])
-        console.line(f"  next: coachman wait {handle}; coachman tail {handle}")
+        until = " --until attention" if started["effective"]["permissions"] == "ask" else ""
+        console.line(f"  next: coachman wait {handle}{until}; coachman tail {handle}")
 
 
 def header(started: "RunStarted", *, dry: bool = False) -> list[str]:
