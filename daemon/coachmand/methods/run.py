@@ -1,35 +1,29 @@
 """``run.*``: start, look at, wait for and end runs."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import trio
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, field, frozen
 
 from coachman import records, results
 from coachman.wire import LIST_ROWS, LOG_LINES
 
 from ..evidence.rundir import RunDirectory
-from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs import diffs, inbox, waiting
+from ..runs import inbox, waiting
 from ..runs.attention import attention_of
 from ..runs.lists import Filter, list_runs, with_batch
 from ..runs.record import Record
-from ..runs.request import StartRequest
-from ..runs.resumption import ResumeRequest, why_not
+from ..runs.resumption import why_not
 from ..runs.run import Run
 from ..runs.summary import summary_of
 from ..runs.transcript import transcript
 from ..runs.view import View
-from . import run_policy, run_questions, run_turns
+from . import run_diff, run_policy, run_questions, run_start, run_turns
 from .context import Context
-from .run_turns import REFUSALS_OF_STARTS
 
-DIFF_BYTES = 256 * 1024
-MAX_DIFF_BYTES = 4 * 1024 * 1024
-MAX_FILES = 1000
 PROMPT_CHARACTERS = 8192
 
 
@@ -82,19 +76,6 @@ class WaitParams:
 
 
 @frozen
-class DiffParams:
-    """What a run changed, or a task since its base; ``offset`` pages through a long patch."""
-
-    run: str | None = None
-    task: str | None = None
-    dir: str | None = None
-    stat: bool = False
-    names: bool = False
-    offset: int = 0
-    limit: int = DIFF_BYTES
-
-
-@frozen
 class LogParams:
     """The last ``lines`` of the transcript, or those before ``cursor``."""
 
@@ -117,31 +98,7 @@ def register(registry: Registry) -> None:
     run_turns.register(registry)
     run_policy.register(registry)
     run_questions.register(registry)
-
-    @registry.method(
-        "run.start",
-        params=StartRequest,
-        result=results.RunStarted,
-        summary="Start a run of an agent in a task's worktree.",
-        errors=REFUSALS_OF_STARTS,
-        descriptors=True,
-    )
-    async def start(context: Context, params: StartRequest) -> results.RunStarted:
-        return await _start(context, params)
-
-    @registry.method(
-        "run.resume",
-        params=ResumeRequest,
-        result=results.RunStarted,
-        summary="Start a run that goes on in the session of one that has ended.",
-        errors=REFUSALS_OF_STARTS,
-    )
-    async def resume(context: Context, params: ResumeRequest) -> results.RunStarted:
-        run = await context.steered(params.run, params.dir, "resume")
-        key = context.key(params.request_key)
-        request = evolve(params, run=run, dir=None, request_key=key)
-        record, new = await context.supervisor.resume(request, context.caller)
-        return _started(context, record, new, dry_run=False)
+    run_start.register(registry)
 
     @registry.method(
         "run.list", params=ListParams, result=results.RunPage, summary="Runs, newest first."
@@ -200,15 +157,7 @@ def register(registry: Registry) -> None:
         )
         return {"met": met, "runs": rows}
 
-    @registry.method(
-        "run.diff",
-        params=DiffParams,
-        result=results.Diff,
-        summary="What a run or a task changed, as a patch.",
-        errors=("NotFound", "Conflict"),
-    )
-    async def diff(context: Context, params: DiffParams) -> results.Diff:
-        return await _diff(context, params)
+    run_diff.register(registry)
 
     @registry.method(
         "run.log",
@@ -244,53 +193,6 @@ def _line(entry: Mapping[str, Any]) -> results.LogLine:
         "ts": entry["ts"],
         "kind": entry["kind"],
         "text": entry["text"],
-    }
-
-
-async def _start(context: Context, params: StartRequest) -> results.RunStarted:
-    request = evolve(params, request_key=context.key(params.request_key))
-    if not params.dry_run:
-        record, new = await context.supervisor.start(request, context.caller)
-        return _started(context, record, new, dry_run=False)
-    record, compiled = await context.supervisor.rehearse(request, context.caller)
-    told = _started(context, record, new=False, dry_run=True)
-    # A run that asks over its own socket is told of no place of the host.
-    return {**told, "compiled": cast("results.Compiled", compiled)} if not context.caller else told
-
-
-def _started(context: Context, record: Record, new: bool, dry_run: bool) -> results.RunStarted:
-    living = context.supervisor.runs.get(record.run)
-    executable = record.executable
-    return {
-        "run": record.run,
-        "handle": record.handle,
-        "task": record.task,
-        "state": living.view.state if living else "ended" if not dry_run else "queued",
-        "new": new,
-        "worktree": record.worktree,
-        "evidence_dir": str(context.services.state.run(record.run)),
-        "effective": {
-            "agent": record.agent,
-            "model": record.model,
-            "effort": record.effort,
-            "profile": record.profile,
-            "inherits": record.walls.base,
-            "native": record.native,
-            "permissions": record.permissions,
-            "network": record.network,
-            "hosts": list(record.reaches),
-            "agent_version": executable.version if executable else None,
-            "executable": executable.path if executable else None,
-        },
-        "deadlines": {"wall": record.wall.epoch_ms},
-        "base": record.repository.base,
-        "continuing": record.continuing,
-        "uncommitted_left_out": record.repository.uncommitted,
-        "policy_digest": record.policy_digest,
-        "warnings": list(record.warnings),
-        "dry_run": dry_run,
-        "keep": record.keep,
-        "resumed_from": record.resumed_from,
     }
 
 
@@ -366,42 +268,6 @@ async def _result(context: Context, run: str) -> Any:
 def _ends(state: str) -> str:
     """What leads to a run's end: a parked one has to be closed."""
     return "close" if state == "parked" else "wait"
-
-
-async def _diff(context: Context, params: DiffParams) -> results.Diff:
-    workers = context.services.workers
-    if (params.run is None) == (params.task is None):
-        raise RpcError("InvalidParams", "cannot diff: name either a run or a task")
-    run = await context.run(params.run or params.task or "", params.dir)
-    repository = (await context.supervisor.record_of(run)).repository
-    if not repository.is_there:
-        text = f"cannot diff: run {run[-5:]} is sealed, and has no worktree"
-        again = [["coachman", "result", run[-5:]]]
-        raise RpcError("Conflict", text, "what it left is in its result", next=again)
-    common = repository.common_dir
-    try:
-        old, new = await diffs.compared(context.supervisor, run, whole_task=params.task is not None)
-        files = await workers.diff_names(common, old, new)
-        shown: list[Any] = [asdict(change) for change in files[:MAX_FILES]]
-        if params.stat or params.names:
-            return _patch(old, new, shown, diffs.Page(None, None, False, None))
-        patch = await workers.diff(common, old, new)
-    except RepoError as error:
-        raise RpcError("NotFound", error.message, hint=error.hint) from error
-    page = diffs.page(patch, params.offset, min(params.limit, MAX_DIFF_BYTES))
-    return _patch(old, new, shown, page)
-
-
-def _patch(old: str, new: str, files: list[records.FileChange], page: diffs.Page) -> results.Diff:
-    return {
-        "source": old,
-        "target": new,
-        "files": files,
-        "patch": page.text,
-        "patch_b64": page.encoded,
-        "truncated": page.more,
-        "next_offset": page.next_offset,
-    }
 
 
 async def _cancel(context: Context, run: str) -> results.CancelledRun:
