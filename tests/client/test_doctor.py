@@ -159,13 +159,13 @@ def test_user_namespaces_are_off(ward: Ward) -> None:
 
 def test_proc_is_masked(ward: Ward) -> None:
     """As container engines do it: what is mounted over which path, and how to do without."""
-    masked = "mount -t tmpfs none /proc/acpi"
-    code, document = ward.examine("demo", amiss=masked)
+    path = next(path for path in ("/proc/acpi", "/proc/scsi", "/proc/bus") if os.path.isdir(path))
+    code, document = ward.examine("demo", amiss=f"mount -t tmpfs none {path}")
 
     cause, remedy = only(amiss(document))
     assert code == EXIT_BOUNDARY
     assert "/proc is masked here" in cause
-    assert "/proc/acpi" in cause
+    assert path in cause
     assert "/proc unmasked" in remedy
 
 

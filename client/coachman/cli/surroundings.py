@@ -4,6 +4,7 @@ import os
 import stat
 
 from .. import __version__, service
+from ..diagnosis import failed, ok, warning
 from ..errors import CoachmanError, DaemonNotRunning
 from ..paths import socket_path
 from ..wire import EXIT_DENIED, EXIT_NO_DAEMON
@@ -34,27 +35,31 @@ def _daemon(console: "Console") -> "Iterator[Diagnosis]":
     if status["version"] != __version__:
         text = f"the daemon is version {status['version']}, this client {__version__}"
         restart = ["coachman", "daemon", "restart"]
-        yield _warning("daemon", "version", text, "let it come back as the build on disk", restart)
+        yield warning(
+            "daemon", "version", text, "let it come back as the build on disk", next=[restart]
+        )
     else:
-        yield _ok("daemon", "answers", about)
+        yield ok("daemon", "answers", about)
     for finding in status["findings"]:
         text = f"{finding['kind']} {finding['path']}: {finding['why']}"
-        yield _warning("daemon", "finding", text, finding["remedy"])
+        yield warning("daemon", "finding", text, finding["remedy"])
 
 
 def _unanswered(refusal: CoachmanError) -> "Diagnosis":
     if refusal.name == "MethodNotFound":
         text = "the daemon is older than this client and examines nothing itself"
         restart = ["coachman", "daemon", "restart"]
-        return _warning("daemon", "version", text, "let it come back as the build on disk", restart)
+        return warning(
+            "daemon", "version", text, "let it come back as the build on disk", next=[restart]
+        )
     if not isinstance(refusal, DaemonNotRunning):
         code = EXIT_DENIED if refusal.name == "Denied" else EXIT_NO_DAEMON
-        return _failed("daemon", "answers", refusal.message, refusal.hint or "", code)
+        return failed("daemon", "answers", refusal.message, refusal.hint or "", exit=code)
     end = refusal.detail.get("last_end") if isinstance(refusal.detail, dict) else None
     if end and not end["orderly"]:
         step = ["coachman", "daemon", "logs"]
-        return _warning("daemon", "answers", end["message"], "see what it said last", step)
-    return _ok("daemon", "answers", "none runs; the first run starts one")
+        return warning("daemon", "answers", end["message"], "see what it said last", next=[step])
+    return ok("daemon", "answers", "none runs; the first run starts one")
 
 
 def _socket(path: str) -> "Iterator[Diagnosis]":
@@ -67,12 +72,12 @@ def _socket(path: str) -> "Iterator[Diagnosis]":
     if facts.st_uid != os.geteuid():
         text = f"{directory}, where the socket is, belongs to uid {facts.st_uid}"
         remedy = "name a place of yours: XDG_RUNTIME_DIR or COACHMAN_STATE_DIR"
-        yield _failed("daemon", "socket", text, remedy, EXIT_DENIED)
+        yield failed("daemon", "socket", text, remedy, exit=EXIT_DENIED)
     elif stat.S_IMODE(facts.st_mode) & 0o077:
         text = f"others may enter {directory} (mode {stat.S_IMODE(facts.st_mode):o})"
-        yield _warning("daemon", "socket", text, f"chmod 700 {directory}")
+        yield warning("daemon", "socket", text, f"chmod 700 {directory}")
     else:
-        yield _ok("daemon", "socket", f"{directory} is yours alone")
+        yield ok("daemon", "socket", f"{directory} is yours alone")
 
 
 def _service(env: "Mapping[str, str]") -> "Iterator[Diagnosis]":
@@ -81,12 +86,12 @@ def _service(env: "Mapping[str, str]") -> "Iterator[Diagnosis]":
     for unit in (service.SOCKET, service.SERVICE):
         yield _unit(env, unit)
     if os.path.isdir(BOOTED) and not _lingers():
-        yield _warning(
+        yield warning(
             "service",
             "lingering",
             "lingering is off: the user manager, the daemon and its runs end with your last login",
             "let the user manager stay",
-            ["loginctl", "enable-linger"],
+            next=[["loginctl", "enable-linger"]],
         )
 
 
@@ -100,49 +105,26 @@ def _unit(env: "Mapping[str, str]", unit: str) -> "Diagnosis":
             is_ours = file.read() == service.rendered(unit, sys.executable, env)
     except OSError as error:
         text = f"{path} cannot be read: {os.strerror(error.errno or 0)}"
-        return _warning("service", unit, text, "write it anew", install)
+        return warning("service", unit, text, "write it anew", next=[install])
     if not is_ours:
         text = f"{path} is not what this version writes"
-        return _warning("service", unit, text, "write it anew", install)
+        return warning("service", unit, text, "write it anew", next=[install])
     code, said = service.run(env, "systemctl", "--user", "is-active", unit)
     state = (said.strip().splitlines() or ["unknown"])[0]
     if state not in STATES:
         login = "log in through systemd, or set XDG_RUNTIME_DIR=/run/user/$(id -u)"
-        return _warning("service", unit, f"no user manager tells of {unit}: {state}", login)
+        return warning("service", unit, f"no user manager tells of {unit}: {state}", login)
     # The service is started by whoever connects to the socket.
     if code != 0 and unit == service.SOCKET:
         start = ["systemctl", "--user", "start", unit]
-        return _warning("service", unit, f"{unit} is {state}", "have it listen", start)
+        return warning("service", unit, f"{unit} is {state}", "have it listen", next=[start])
     if state == "failed":
         logs = ["coachman", "daemon", "logs"]
-        return _warning("service", unit, f"{unit} is {state}", "see what it said last", logs)
-    return _ok("service", unit, f"{unit} is {state}")
+        return warning("service", unit, f"{unit} is {state}", "see what it said last", next=[logs])
+    return ok("service", unit, f"{unit} is {state}")
 
 
 def _lingers() -> bool:
     import pwd
 
     return os.path.exists(f"{LINGERING}/{pwd.getpwuid(os.getuid()).pw_name}")
-
-
-def _ok(area: str, name: str, found: str) -> "Diagnosis":
-    return {
-        "area": area,
-        "name": name,
-        "status": "ok",
-        "found": found,
-        "cause": None,
-        "remedy": None,
-        "next": [],
-        "exit": None,
-        "detail": {},
-    }
-
-
-def _warning(area: str, name: str, cause: str, remedy: str, *next: list[str]) -> "Diagnosis":
-    amiss = {"status": "warning", "cause": cause, "remedy": remedy, "next": list(next)}
-    return {**_ok(area, name, cause), **amiss}  # type: ignore[typeddict-item]
-
-
-def _failed(area: str, name: str, cause: str, remedy: str, code: int) -> "Diagnosis":
-    return {**_warning(area, name, cause, remedy), "status": "failed", "exit": code}

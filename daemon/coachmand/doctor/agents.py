@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 import trio
 from attrs import frozen
 
+from coachman.diagnosis import failed, ok, warning
 from coachman.environment import carried
 from coachman.results import Diagnosis
 from coachman_adapters.conversation import Adapter, AgentSpec
@@ -25,7 +26,6 @@ from ..runs.missing import missing_program, unknown_agent
 from ..runs.prepare import Program, find_program, secret_names
 from ..runs.requested_network import configured_words, own_destinations, told_destinations
 from ..runs.services import Means
-from .diagnosis import failed, ok, warning
 from .reaching import Destinations, reached
 from .walls import configured_walls
 

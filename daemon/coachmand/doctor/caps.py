@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from coachman.diagnosis import failed, ok, warning
 from coachman.results import Diagnosis
 from coachman.wire import EXIT_BOUNDARY
 from coachman_sandbox.network import HOST_NETWORK, Network
 from coachman_sandbox.policy import AgentAccess
 
 from ..runs.services import Means
-from .diagnosis import failed, ok, warning
 from .rehearsal import Rehearsed, rehearse
 from .walls import AREA, default_need
 

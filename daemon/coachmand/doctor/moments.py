@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
+from coachman.diagnosis import failed, ok, warning
 from coachman.results import Diagnosis
 
 from ..runs.services import Means
-from .diagnosis import failed, ok, warning
 
 AREA = "clock"
 # Files' times and the clock's are read a moment apart, and machines that share a disk differ.

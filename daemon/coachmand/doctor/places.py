@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from coachman.diagnosis import failed, ok, warning
 from coachman.results import Diagnosis
 from coachman.wire import EXIT_BOUNDARY, EXIT_STORAGE
 from coachman_sandbox.host import read_small
@@ -15,7 +16,6 @@ from ..rpc.errors import RpcError
 from ..runs.places import check_neutral
 from ..runs.services import Means
 from ..runs.space import shown
-from .diagnosis import failed, ok, warning
 from .filesystems import FileSystem, kind_of, magic_of
 
 AREA = "storage"

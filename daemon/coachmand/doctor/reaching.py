@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from coachman.diagnosis import failed, ok, warning
 from coachman.results import Diagnosis
 from coachman_sandbox.network import Network, parse
 
 from ..runs.prepare import Program
 from ..runs.services import Means
-from .diagnosis import failed, ok, warning
 from .rehearsal import rehearse
 
 if TYPE_CHECKING:

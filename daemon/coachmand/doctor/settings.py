@@ -5,6 +5,7 @@ import os
 import trio
 
 from coachman import paths
+from coachman.diagnosis import failed, ok, warning
 from coachman.results import Diagnosis
 from coachman_adapters import ADAPTERS
 from coachman_sandbox.causes import install
@@ -14,7 +15,6 @@ from coachman_sandbox.finder import CLEAN_ENV
 from ..config_reader import ConfigError, load
 from ..runs.services import Means
 from ..runs.shown import find_git
-from .diagnosis import failed, ok, warning
 
 GIT_LIMIT_S = 10.0
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 
+from coachman.diagnosis import failed, ok, warning
 from coachman.results import Diagnosis
 from coachman.wire import EXIT_BOUNDARY
 from coachman_sandbox import causes, seccomp
@@ -14,7 +15,6 @@ from ..runs.boundary import Boundary, look
 from ..runs.requested_network import configured_words
 from ..runs.requested_profile import walls_of
 from ..runs.services import Means
-from .diagnosis import failed, ok, warning
 
 AREA = "boundary"
 # Which runs have these needs, in words that follow "no" and "every".

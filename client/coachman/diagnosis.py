@@ -1,17 +1,19 @@
-"""One fact that was looked at, and how it is."""
+"""One fact that the doctor looked at, and how it is: made by the daemon and by the client alike."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from .wire import EXIT_CONFIG
 
-from coachman.results import Diagnosis
-from coachman.wire import EXIT_CONFIG
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
-Facts = Mapping[str, Any]
-Command = Sequence[str]
-NOTHING: Facts = {}
+    from .results import Diagnosis
+
+    Facts = Mapping[str, Any]
+    Command = Sequence[str]
 
 
-def ok(area: str, name: str, found: str, about: Facts = NOTHING) -> Diagnosis:
+def ok(area: str, name: str, found: str, about: "Facts | None" = None) -> "Diagnosis":
     """It is as it should be; ``about`` has its facts for programs."""
     return {
         "area": area,
@@ -22,7 +24,7 @@ def ok(area: str, name: str, found: str, about: Facts = NOTHING) -> Diagnosis:
         "remedy": None,
         "next": [],
         "exit": None,
-        "detail": dict(about),
+        "detail": dict(about or {}),
     }
 
 
@@ -31,10 +33,10 @@ def warning(
     name: str,
     cause: str,
     remedy: str,
-    about: Facts = NOTHING,
+    about: "Facts | None" = None,
     *,
-    next: Sequence[Command] = (),
-) -> Diagnosis:
+    next: "Sequence[Command]" = (),
+) -> "Diagnosis":
     """Runs start all the same; something of them is weaker or slower, or may fail later."""
     steps = [list(argv) for argv in next]
     amiss = ok(area, name, cause, about)
@@ -46,11 +48,11 @@ def failed(
     name: str,
     cause: str,
     remedy: str,
-    about: Facts = NOTHING,
+    about: "Facts | None" = None,
     *,
-    next: Sequence[Command] = (),
+    next: "Sequence[Command]" = (),
     exit: int = EXIT_CONFIG,
-) -> Diagnosis:
+) -> "Diagnosis":
     """A run that needs it would be refused or fail, with this ``exit`` code of the client."""
     amiss = warning(area, name, cause, remedy, about, next=next)
     return {**amiss, "status": "failed", "exit": exit}
