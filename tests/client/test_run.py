@@ -47,7 +47,8 @@ def test_whoever_goes_on_in_a_session_lends_what_its_agent_declares(
     state_dir: Path, verb: str
 ) -> None:
     """The variables are those of the run's own agent, and no others; the run is sent by its id."""
-    details = {"run": RUN, "handle": RUN[-5:], "agent": "demo", "permissions": "allow"}
+    details = {"run": RUN, "handle": RUN[-5:], "agent": "demo", "profile": "edit"}
+    details["permissions"] = "allow"
     prompted = {"run": RUN, "handle": RUN[-5:], "state": "queued", "prompt": 1, "turn": 1}
     told = {"ahead": 0, "waits_for": None, "resumed": True, "new": True}
     handlers = {
@@ -62,7 +63,7 @@ def test_whoever_goes_on_in_a_session_lends_what_its_agent_declares(
     [sent] = at.params(f"run.{verb}")
 
     assert done.returncode == 0, done.stderr
-    assert asked == {"agent": "demo"}
+    assert asked == {"agent": "demo", "profile": "edit"}
     assert (sent["run"], sent["prompt"]) == (RUN, "go on")
     assert sent["env"]["DEMO_KEY"] == "d"
     assert "OTHER_KEY" not in sent["env"]
