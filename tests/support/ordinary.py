@@ -52,27 +52,35 @@ def _beside_its_library(base: Path, python: Path) -> None:
     python.write_bytes(python.read_bytes().replace(built, beside.ljust(len(built), b"\0")))
 
 
-def install(prefix: Path) -> Path:
-    """An interpreter with all that the daemon needs, where anybody may go; its path."""
+def install(prefix: Path) -> None:
+    """An environment with all that the daemon needs, where anybody may go."""
     name = f"python3.{sys.version_info.minor}"
-    base, site = Path(sys.base_prefix), prefix / "lib" / name / "site-packages"
+    base, site = _base(prefix / "base", name), prefix / "lib" / name / "site-packages"
     (prefix / "bin").mkdir(parents=True)
-    _beside_its_library(base, shutil.copy(base / "bin" / name, prefix / "bin" / name))
-    (prefix / "bin/python").symlink_to(name)
-    _copy(base / "lib" / name, prefix / "lib" / name)
-    for library in base.glob("lib/libpython3*"):
-        shutil.copy(library, prefix / "lib")
+    (prefix / "bin/python").symlink_to(base / name)
+    (prefix / "pyvenv.cfg").write_text(f"home = {base}\n")
     _copy(Path(sysconfig.get_path("purelib")), site)
     for pth in site.glob("*coachman*.pth"):
         pth.unlink()
-    for each in SOURCES:
+    for each in (*SOURCES, "systemd"):
         _copy(ROOT / each, prefix / "src" / each)
-    _copy(ROOT / "systemd", prefix / "src/systemd")
     (site / "_coachman.pth").write_text("".join(f"{prefix}/src/{each}\n" for each in SOURCES))
     shutil.copy(ROOT / "client/sh/coachman", prefix / "bin/coachman")
     for folder, _, _ in os.walk(prefix):
         os.chmod(folder, 0o755)
-    return prefix / "bin" / name
+
+
+def _base(copy: Path, name: str) -> Path:
+    """The directory of an interpreter that the user may run: ours, or a copy of it."""
+    base = Path(sys.base_prefix)
+    if not IS_ROOT or all(each.stat().st_mode & 0o001 for each in (base, *base.parents)):
+        return base / "bin"
+    (copy / "bin").mkdir(parents=True)
+    _beside_its_library(base, shutil.copy(base / "bin" / name, copy / "bin" / name))
+    _copy(base / "lib" / name, copy / "lib" / name)
+    for library in base.glob("lib/libpython3*"):
+        shutil.copy(library, copy / "lib")
+    return copy / "bin"
 
 
 class OrdinaryDaemon(DaemonProcess):
