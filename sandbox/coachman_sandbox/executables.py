@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import frozen
 
+from . import elf
 from .host import STORES
 from .policy import AgentAccess, contains
 
@@ -18,6 +19,9 @@ PACKAGE_JSON_LIMIT_BYTES = 1024 * 1024
 # One script may name another as its interpreter; the kernel's own limit is 5.
 INTERPRETER_DEPTH = 4
 
+# What stands for a program of one of several versions, and asks which when it is run.
+_SHIM = re.compile(rb"\b(pyenv|rbenv|nodenv|goenv|asdf)\b.* exec ")
+_PYTHON = re.compile(r"(python|pypy)3(\.\d+)?t?")
 _ELF = b"\x7fELF"
 _SYSTEM = ("/usr", *STORES)
 
@@ -175,7 +179,9 @@ def _closure(path: str, package: str | None, search: str, depth: int) -> _Closur
     if not head.startswith(b"#!"):
         # A package's own directory holds what its binary brings along.
         own = package if package and contains(package, path) else _package_root(path)
-        return _Closure((own or path,))
+        return _Closure((own or path, *_libraries(path)))
+    if os.path.basename(os.path.dirname(path)) == "shims" and _SHIM.search(head):
+        raise ExecutableError(f"{path} is a shim, which finds the program where nothing is bound")
     own_dir = f"{path.partition('/node_modules/')[0]}/node_modules" if package else path
     interpreter = _interpreter(head, search)
     if interpreter is None or depth == 0:
@@ -193,7 +199,27 @@ def _interpreter_closure(interpreter: str, search: str, depth: int) -> _Closure:
         closure += _Closure((environment, _base_prefix(real)))
     elif interpreter != real:
         closure += _Closure((interpreter,))
-    return closure
+    return closure + _Closure(_standard_library(real))
+
+
+def _libraries(path: str) -> tuple[str, ...]:
+    """The loader and libraries of a binary, where these are not the system's."""
+    found = [each for each in elf.closure(path) if not _is_system(each)]
+    # What links lead to counts as well: it is not to be what agents write.
+    return tuple(dict.fromkeys(name for each in found for name in (each, os.path.realpath(each))))
+
+
+def _standard_library(python: str) -> tuple[str, ...]:
+    """The installation of an interpreter that has its library beside it, as pyenv's and uv's do."""
+    prefix = _base_prefix(python)
+    name = os.path.basename(python)
+    there = _PYTHON.fullmatch(name) and os.path.isfile(f"{prefix}/lib/{name}/os.py")
+    return (prefix,) if there else ()
+
+
+def _is_system(path: str) -> bool:
+    real = os.path.realpath(path)
+    return any(contains(root, real) for root in _SYSTEM)
 
 
 def _base_prefix(python: str) -> str:
