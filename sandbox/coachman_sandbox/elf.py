@@ -83,8 +83,10 @@ def _linked(fd: int) -> Linked:
     loader = next((_text(fd, part[1], part[3]) for part in parts if part[0] == _INTERPRETER), None)
     tags = [tag for part in parts if part[0] == _DYNAMIC for tag in _tags(fd, part[1], part[3])]
     strings = next((value for tag, value in tags if tag == _STRINGS), None)
+    if strings is None:
+        return Linked(loader)
     offset = next((part[1] + strings - part[2] for part in parts if _holds(part, strings)), None)
-    if strings is None or offset is None:
+    if offset is None:
         return Linked(loader)
 
     def named(*kinds: int) -> list[str]:
@@ -94,9 +96,9 @@ def _linked(fd: int) -> Linked:
     return Linked(loader, tuple(named(_NEEDED)), tuple(directories))
 
 
-def _holds(part: tuple[int, ...], address: int | None) -> bool:
+def _holds(part: tuple[int, ...], address: int) -> bool:
     kind, _, start, size = part
-    return kind == _LOAD and address is not None and start <= address < start + size
+    return kind == _LOAD and start <= address < start + size
 
 
 def _tags(fd: int, at: int, size: int) -> Iterator[tuple[int, int]]:

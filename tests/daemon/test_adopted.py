@@ -18,6 +18,7 @@ from coachman_adapters.demo import DEMO
 from coachman_adapters.gemini import GEMINI
 from coachman_adapters.opencode import OPENCODE
 from coachman_adapters.pi.agent import PI
+from coachman_sandbox.profiles import EDIT, SEALED
 from coachmand.evidence import stores
 from coachmand.rpc.errors import RpcError
 from coachmand.runs.adopted import copy_session, find_session
@@ -134,7 +135,7 @@ def test_a_sealed_run_inherits_no_session(tmp_path: Path) -> None:
     """Nothing of the user's own gets into one."""
     request = StartRequest(dir="/", session=BY_HAND)
     with pytest.raises(RpcError) as refusal:
-        find_session(request, "demo", DEMO.spec, "sealed", {"HOME": str(tmp_path)})
+        find_session(request, "demo", DEMO.spec, SEALED, {"HOME": str(tmp_path)})
 
     assert refusal.value.data["detail"] == {"reason": "profile"}
 
@@ -205,7 +206,7 @@ def taken(tmp_path: Path, session: str = BEGUN) -> Any:
     home.mkdir(exist_ok=True)
     environment = {"XDG_DATA_HOME": str(tmp_path / "data")}
     request = StartRequest(dir="/", session=session)
-    find_session(request, "opencode", OPENCODE.spec, "edit", environment)
+    find_session(request, "opencode", OPENCODE.spec, EDIT, environment)
     assert OPENCODE.spec.sessions is not None
     copy_session(session, OPENCODE.spec.sessions, environment, "/workspace", home)
     [path] = home.glob(f".local/share/opencode/adopted/{session}.json")
