@@ -77,21 +77,6 @@ def test_a_run_leaves_what_it_did_and_nothing_of_the_key(
     assert SECRET not in opencode.log
 
 
-def test_an_unanswered_question_of_opencode_is_denied_at_its_deadline(
-    opencode: DaemonProcess, repo: Path
-) -> None:
-    """Nobody answers: the deadline denies, nothing is written, the run says that it was blocked."""
-    ran = opencode.cli(
-        "run", "-a", "opencode", "-t", "t1", "--permissions", "ask", "--permission-timeout", "1s",
-        "WRITE made.txt text", cwd=repo,
-    )  # fmt: skip
-    result = json.loads(opencode.cli("result", "t1", "--json", cwd=repo).stdout)
-
-    assert ran.returncode == 5, ran.stderr
-    assert result["outcome"] == "blocked"
-    assert result["changed_files"] == []
-
-
 def test_a_lent_key_is_masked_by_a_daemon_that_was_never_told_it(
     opencode: DaemonProcess, repo: Path, eventually: Callable[..., object]
 ) -> None:
@@ -121,7 +106,7 @@ def _raw(evidence: Path, pattern: str) -> list[bytes]:
 def test_a_killed_daemon_finds_opencode_again_with_its_question(
     opencode: DaemonProcess, repo: Path
 ) -> None:
-    """SIGKILL with a question pending: the next daemon lists it, takes the answer, the run ends."""
+    """SIGKILL with a question pending: the next daemon lists it and takes what denies it."""
     started = opencode.cli(
         "run", "-d", "--json", "-a", "opencode", "-t", "t1", "--permissions", "ask",
         "WRITE made.txt text", cwd=repo,
@@ -130,11 +115,13 @@ def test_a_killed_daemon_finds_opencode_again_with_its_question(
     at.until_asked(opencode, run)
     opencode.restart()
     listed = opencode.cli("permissions", cwd=repo)
-    answered = opencode.cli("answer", "t1", "allow", cwd=repo)
+    answered = opencode.cli("answer", "t1", "deny", cwd=repo)
     waited = opencode.cli("wait", "t1", cwd=repo)
+    result = at.result(opencode, run)
 
     assert "made.txt" in listed.stdout
     assert answered.returncode == 0, answered.stderr
-    assert waited.returncode == 0, waited.stderr
+    assert waited.returncode == 5, waited.stderr
+    assert (result["outcome"], result["changed_files"]) == ("blocked", [])
     seqs = [event["seq"] for event in opencode.events(run)]
     assert seqs == list(range(1, len(seqs) + 1))
