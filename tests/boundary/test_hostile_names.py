@@ -13,6 +13,7 @@ import recovery_state as at
 from daemon_process import DaemonProcess, git
 from shared_daemon import shared_daemon
 
+pytestmark = pytest.mark.long
 NAMES = {
     "up": "../../escaped",
     "up and away": "a/../../../escaped",

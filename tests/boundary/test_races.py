@@ -8,7 +8,8 @@ import pytest
 from coachmand.repos.pool import GitWorkers
 from races import CONTESTS, FILES, Race, naive, swapping
 
-LASTS_S = 1.5
+pytestmark = pytest.mark.long
+LASTS_S = 1.0
 NOTICED_S = 30.0
 CUT_STEPS = 3
 

@@ -17,6 +17,7 @@ import recovery_state as at
 from daemon_process import GIT_ENVIRONMENT, DaemonProcess, git, make_repository
 from shared_daemon import sh, shared_daemon
 
+pytestmark = pytest.mark.long
 HOOKS = (
     *("post-checkout", "post-commit", "pre-commit", "post-index-change", "reference-transaction"),
     *("post-merge", "pre-auto-gc", "fsmonitor-watchman"),
