@@ -82,4 +82,4 @@ def test_nobody_stands_in_the_way_of_whoever_commits_by_hand(
         [change] = result["changed_files"]
         assert change["path"] == "made.txt"
         git(repo, "cat-file", "-e", f"refs/coachman/run/{result['run']}")
-    assert eventually(lambda: processes_of(set(runs)) == [])
+    assert eventually(lambda: processes_of(daemon.state, set(runs)) == [])

@@ -125,5 +125,5 @@ def test_a_hundred_runs_are_adopted_each_time(
     print(f"{sum(words)} words over {times} deaths")
 
     assert outcomes == ["cancelled", "succeeded"] * (RUNS // 2)
-    assert eventually(lambda: processes_of(set(runs)) == [])
+    assert eventually(lambda: processes_of(roomy.state, set(runs)) == [])
     assert max(restarted.undisturbed_s for restarted in found) <= ADOPTED_WITHIN_S

@@ -247,7 +247,8 @@ class CrashStorm:
 
     def _orphans(self, runs: list[Watched]) -> list[str]:
         keepers = [f"keeper {pid}" for pid in self.daemon.keepers()]
-        return keepers + [f"process {pid}" for pid in processes_of({run.run for run in runs})]
+        ids = {run.run for run in runs}
+        return keepers + [f"process {pid}" for pid in processes_of(self.daemon.state, ids)]
 
     def _check_run(self, run: Watched) -> None:
         events = self.daemon.events(run.run)

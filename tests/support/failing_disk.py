@@ -122,7 +122,7 @@ class FailingDisk:
         for run in new:
             self._check_run(run, point)
         assert not list((self.daemon.state / "live").iterdir()), point
-        while self.daemon.keepers() or processes_of(new):
+        while self.daemon.keepers() or processes_of(self.daemon.state, new):
             assert time.monotonic() < ends, f"{point}: something of a run is left"
             time.sleep(0.02)
 

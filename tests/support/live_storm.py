@@ -102,7 +102,9 @@ class LiveStorm:
         for kept in self.runs:
             self._check(kept)
         assert eventually(lambda: self.daemon.keepers() == [])
-        assert eventually(lambda: processes_of({kept.run for kept in self.runs}) == [])
+        assert eventually(
+            lambda: processes_of(self.daemon.state, {kept.run for kept in self.runs}) == []
+        )
         assert not list((self.daemon.state / "live").iterdir())
 
     def _check(self, kept: KeptRun) -> None:

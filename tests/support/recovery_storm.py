@@ -16,8 +16,10 @@ import coachman
 import recovery_state as at
 from coachman_adapters import ADAPTERS
 from coachman_adapters.conversation import Ending
+from coachmand import keeper
 from coachmand.evidence import rawlogs
 from coachmand.evidence.rundir import RunDirectory
+from coachmand.keeper.spawn import attempt_mark
 from coachmand.runs.dialogue import Dialogue, Input, Output
 from coachmand.runs.prepare import agent_request
 from coachmand.runs.record import Record
@@ -153,7 +155,7 @@ class Storm:
         for run, scenario in self.runs.items():
             self._check_run(run, scenario)
         assert eventually(lambda: self.daemon.keepers() == [])
-        assert eventually(lambda: processes_of(set(self.runs)) == [])
+        assert eventually(lambda: processes_of(self.daemon.state, set(self.runs)) == [])
         assert not list((self.daemon.state / "live").iterdir())
 
     def _check_run(self, run: str, scenario: Scenario) -> None:
@@ -265,11 +267,17 @@ def check_frames(stdin: bytes) -> None:
     assert len(answered) == len(set(answered))
 
 
-def processes_of(runs: set[str]) -> list[int]:
-    """Every process whose environment names one of the runs."""
+def processes_of(state: Path, runs: set[str]) -> list[int]:
+    """Every process whose environment names one of the runs, or an attempt of theirs.
+
+    The latter alone names a sandbox whose keeper died before it could record it.
+    """
     marks = [f"COACHMAN_RUN={run}".encode() for run in runs]
-    # A sandbox whose keeper died before it could record it.
-    marks += [f"/runs/{run}/attempts/".encode() for run in runs]
+    for run in runs:
+        locks = state.glob(f"runs/{run}/attempts/**/{keeper.LOCK_NAME}")
+        marks += [
+            f"{keeper.ATTEMPT_VARIABLE}={attempt_mark(lock.parent)}".encode() for lock in locks
+        ]
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():

@@ -165,7 +165,9 @@ class RunStorm:
             at.check_journal(self.daemon.events(run))
         at.check_journal(self.daemon.events(self.veteran))
         assert eventually(lambda: self.daemon.keepers() == [])
-        assert eventually(lambda: processes_of({*self.kinds, self.veteran}) == [])
+        assert eventually(
+            lambda: processes_of(self.daemon.state, {*self.kinds, self.veteran}) == []
+        )
         assert self.faults == []
 
     def told(self) -> str:

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from .. import durable, keeper
 from ..evidence import rawlogs
-from .keepers import KeeperError, keeper_alive, launch, read_exit
+from .keepers import KeeperError, keeper_alive, kill_orphans, launch, read_exit
 from .launching import launch_record
 from .link import KeeperLink
 from .prepare import Launch
@@ -56,7 +56,10 @@ async def start(services: Services, planned: Launch, path: Path, due_s: float) -
 
 
 async def until_over(run: "Run", path: Path) -> dict[str, Any] | None:
-    """Wait for its end; its exit.json, None where nobody can say how it ended."""
+    """Wait for its end; its exit.json, None where nobody can say how it ended.
+
+    Raises KeeperError where something of it cannot be ended.
+    """
     while keeper_alive(path) and read_exit(path) is None:
         watcher = Watcher()
         try:
@@ -67,7 +70,11 @@ async def until_over(run: "Run", path: Path) -> dict[str, Any] | None:
             continue
         await watcher.over.wait()
         link.close()
-    return read_exit(path)
+    exit = read_exit(path)
+    if exit is None:
+        # Its keeper was killed, perhaps before its sandbox would have died with it.
+        await trio.to_thread.run_sync(kill_orphans, path)
+    return exit
 
 
 def shell(what: str, command: str) -> tuple[str, ...]:

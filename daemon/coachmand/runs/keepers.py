@@ -148,9 +148,13 @@ class Starting:
 async def launch(
     record: Mapping[str, Any], lock_path: str | os.PathLike[str], python: str = sys.executable
 ) -> None:
-    """Start a keeper from nothing; see `Starting.launch`."""
+    """Start a keeper from nothing; see `Starting.launch`. Of one that fails nothing is left."""
     starting = await Starting.begin(lock_path, python)
-    await starting.launch(record)
+    try:
+        await starting.launch(record)
+    except KeeperError:
+        await trio.to_thread.run_sync(end_keeper, os.path.dirname(lock_path))
+        raise
 
 
 def _answer(said: bytes, complained: bytes) -> dict[str, Any]:
