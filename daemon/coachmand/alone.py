@@ -26,7 +26,7 @@ from .methods import build_registry
 from .rpc.envelope import Refusal, encode_error, encode_result, parse
 from .rpc.errors import RpcError, as_rpc_error
 from .runs.boundary import Outlook, look
-from .runs.clock import boot_id
+from .runs.facts.clock import boot_id
 from .runs.services import Means
 
 # What is read off the host and the configuration. The doctor looks at the latter by itself.

@@ -51,8 +51,8 @@ from .repos.pool import GitWorkers
 from .rpc.listener import Listener, ListenError
 from .runs.admission import Admission, default_active
 from .runs.boundary import Outlook, look
-from .runs.clock import boot_id, epoch_ms
-from .runs.scopes import Scopes
+from .runs.facts.clock import boot_id, epoch_ms
+from .runs.keepers.scopes import Scopes
 from .runs.services import Services
 from .runs.storage import Storage
 from .runs.supervisor import Supervisor

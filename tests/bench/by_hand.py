@@ -28,10 +28,10 @@ from coachmand.evidence.state import StateDirectory
 from coachmand.repos.pool import GitWorkers
 from coachmand.runs.admission import Admission
 from coachmand.runs.boundary import Boundary, Outlook
-from coachmand.runs.clock import boot_id
-from coachmand.runs.launching import launch_record
-from coachmand.runs.prepare import admin_name, prepare
-from coachmand.runs.record import Record
+from coachmand.runs.facts.clock import boot_id
+from coachmand.runs.facts.record import Record
+from coachmand.runs.preparing.launching import launch_record
+from coachmand.runs.preparing.prepare import admin_name, prepare
 from coachmand.runs.services import Services
 from coachmand.runs.tasks import TaskStore
 from sandbox_launch import memfd

@@ -18,7 +18,7 @@ from attrs import frozen
 from timing import until
 
 from coachman_sandbox.environment import scrub
-from coachmand.runs.keepers import keeper_alive
+from coachmand.runs.keepers.starting import keeper_alive
 from daemon_process import BIN, DaemonProcess, git, make_repository
 
 HERE = Path(__file__).parent

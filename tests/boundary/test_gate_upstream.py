@@ -15,7 +15,7 @@ import pytest
 from coachman_sandbox.network import NetworkError, check_words, resolve
 from coachmand.gate.rules import Denied, Rules, Unreachable
 from coachmand.gate.upstream import Upstream
-from coachmand.runs.gating import orders, upstream_of
+from coachmand.runs.preparing.gating import orders, upstream_of
 from gated import decided, host_server, told_of
 from keeper_attempts import Attempt
 

@@ -11,7 +11,7 @@ from coachman.cli.console import Console
 from coachman.cli.log import _shown
 from coachman.cli.options import Arguments
 from coachman.cli.progress import Progress
-from coachmand.runs.transcript import Transcript
+from coachmand.runs.reading.transcript import Transcript
 
 TOOL = {"tool_call_id": "t1", "name": "write", "title": "hello.txt", "status": "pending"}
 CALL = {"type": "tool.call", **TOOL}

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from coachmand.runs.transitions import TRANSITIONS
+from coachmand.runs.facts.transitions import TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ MAY_IMPORT_SUBPROCESS = {
     "daemon/coachmand/permissions/hook.py": "programs of the user's",
     "daemon/coachmand/repos/packing.py": "git itself, confined, on objects alone",
     "daemon/coachmand/repos/process.py": "git workers",
-    "daemon/coachmand/runs/keepers.py": "keepers",
+    "daemon/coachmand/runs/keepers/starting.py": "keepers",
     "sandbox/coachman_sandbox/finder.py": "asks bwrap for its version",
     "sandbox/coachman_sandbox/probe.py": "tries the namespaces",
 }

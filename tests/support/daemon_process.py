@@ -13,7 +13,7 @@ from typing import Any
 
 import coachman
 from coachmand.keeper.system import start_ticks
-from coachmand.runs.keepers import end_keeper, keeper_alive
+from coachmand.runs.keepers.starting import end_keeper, keeper_alive
 from forked_process import ForkedProcess, fork_daemon
 
 READY_LIMIT_S = 60.0

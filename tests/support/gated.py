@@ -10,7 +10,7 @@ from typing import Any
 
 from coachman_sandbox.network import check_words, resolve
 from coachmand.gate import LOG_NAME
-from coachmand.runs.gating import orders, proxy_variables
+from coachmand.runs.preparing.gating import orders, proxy_variables
 from keeper_attempts import ROOT_READ_ONLY
 
 

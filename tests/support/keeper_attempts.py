@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 from coachmand.keeper.system import boot_id
-from coachmand.runs.link import KeeperLink, keeper_alive, launch, read_exit, read_state
+from coachmand.runs.keepers.link import KeeperLink, keeper_alive, launch, read_exit, read_state
 
 LIMIT_S = 60.0
 POLL_S = 0.01

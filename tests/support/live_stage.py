@@ -14,7 +14,7 @@ from typing import Any
 from agents_model import CACHED_TOKENS, ModelServer
 from agents_parts import Part
 from coachman import CoachmanError
-from coachmand.runs.keepers import keeper_alive
+from coachmand.runs.keepers.starting import keeper_alive
 from daemon_process import DaemonProcess, git, make_repository
 from looking import pauses
 from sleepers import sleeping

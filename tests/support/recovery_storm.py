@@ -20,10 +20,10 @@ from coachmand import keeper
 from coachmand.evidence import rawlogs
 from coachmand.evidence.rundir import RunDirectory
 from coachmand.keeper.spawn import attempt_mark
-from coachmand.runs.dialogue import Dialogue, Input, Output
-from coachmand.runs.prepare import agent_request
-from coachmand.runs.record import Record
-from coachmand.runs.segments import SegmentReader
+from coachmand.runs.attempts.dialogue import Dialogue, Input, Output
+from coachmand.runs.facts.record import Record
+from coachmand.runs.keepers.segments import SegmentReader
+from coachmand.runs.preparing.prepare import agent_request
 from daemon_process import DaemonProcess
 
 ENDS_WITHIN_S = 90

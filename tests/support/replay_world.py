@@ -13,9 +13,9 @@ from attrs import define, field
 from coachman_adapters.conversation import Conversation, Ending
 from coachmand.journal import vocabulary as v
 from coachmand.journal.lines import Entry, decode, encode
-from coachmand.runs.dialogue import Dialogue, Input, Output
-from coachmand.runs.replay import replay
-from coachmand.runs.view import View
+from coachmand.runs.attempts.dialogue import Dialogue, Input, Output
+from coachmand.runs.attempts.replay import replay
+from coachmand.runs.reading.view import View
 
 PROMPTS = ("do it", "and again: é€𝄞", "then this", "at last", "or rather that", "no, this")
 MAX_CRASHES = 8

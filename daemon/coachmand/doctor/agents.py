@@ -19,12 +19,12 @@ from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.network import NetworkError
 
 from ..config_values import network_of
-from ..runs.adopted import source_of
-from ..runs.environment import environment_of
-from ..runs.gating import upstream_of
-from ..runs.missing import missing_program, unknown_agent
-from ..runs.prepare import Program, find_program, secret_names
-from ..runs.requested_network import configured_words, own_destinations, told_destinations
+from ..runs.credentials.environment import environment_of
+from ..runs.intake.adopted import source_of
+from ..runs.intake.network import configured_words, own_destinations, told_destinations
+from ..runs.preparing.gating import upstream_of
+from ..runs.preparing.missing import missing_program, unknown_agent
+from ..runs.preparing.prepare import Program, find_program, secret_names
 from ..runs.services import Means
 from .reaching import Destinations, reached
 from .walls import configured_walls

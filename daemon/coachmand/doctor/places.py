@@ -13,9 +13,9 @@ from coachman_sandbox.host import read_small
 from coachman_sandbox.machine import kind_of_mount
 
 from ..rpc.errors import RpcError
-from ..runs.places import check_neutral
+from ..runs.facts.places import check_neutral
 from ..runs.services import Means
-from ..runs.space import shown
+from ..runs.tidying.space import shown
 from .filesystems import FileSystem, kind_of, magic_of
 
 AREA = "storage"

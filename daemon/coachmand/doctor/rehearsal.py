@@ -20,9 +20,9 @@ from coachman_sandbox.policy import AgentAccess, Place, Policy
 from coachman_sandbox.profiles import PROFILES, Profile, caps
 
 from .. import durable
-from ..runs.clock import boottime_s
-from ..runs.gating import connected, orders, upstream_of
-from ..runs.keepers import KeeperError, Starting, end_keeper, read_exit, read_state
+from ..runs.facts.clock import boottime_s
+from ..runs.keepers.starting import KeeperError, Starting, end_keeper, read_exit, read_state
+from ..runs.preparing.gating import connected, orders, upstream_of
 from ..runs.services import Means
 from .walls import configured_walls
 

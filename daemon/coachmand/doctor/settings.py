@@ -13,8 +13,8 @@ from coachman_sandbox.executables import ExecutableError
 from coachman_sandbox.finder import CLEAN_ENV
 
 from ..config_reader import ConfigError, load
+from ..runs.preparing.shown import find_git
 from ..runs.services import Means
-from ..runs.shown import find_git
 
 GIT_LIMIT_S = 10.0
 

@@ -12,8 +12,8 @@ from coachman_sandbox.profiles import Profile
 
 from ..repos import landlock
 from ..runs.boundary import Boundary, look
-from ..runs.requested_network import configured_words
-from ..runs.requested_profile import walls_of
+from ..runs.intake.network import configured_words
+from ..runs.intake.profile import walls_of
 from ..runs.services import Means
 
 AREA = "boundary"

@@ -10,9 +10,9 @@ from coachman_adapters.conversation import Adapter
 from coachman_sandbox.executables import ExecutableError
 
 from ..rpc.registry import Registry
-from ..runs.missing import unknown_agent
-from ..runs.prepare import find_program
-from ..runs.requested_profile import walls_of
+from ..runs.intake.profile import walls_of
+from ..runs.preparing.missing import unknown_agent
+from ..runs.preparing.prepare import find_program
 from ..runs.services import Means
 from .context import Context
 

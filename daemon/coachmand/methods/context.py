@@ -13,8 +13,8 @@ from attrs import define, field
 from ..rpc.errors import RpcError
 from ..rpc.peer import Peer
 from ..rpc.registry import Registry
-from ..runs.leases import Lease
-from ..runs.references import resolve, resolve_among
+from ..runs.control.leases import Lease
+from ..runs.following.references import resolve, resolve_among
 from ..runs.run import Run
 from ..runs.services import Services
 from ..runs.supervisor import Supervisor

@@ -19,10 +19,10 @@ from ..rpc import openrpc
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from ..rpc.registry import Registry
-from ..runs import requested_permissions
 from ..runs.admission import Admission
 from ..runs.boundary import Boundary
-from ..runs.findings import Finding
+from ..runs.intake import permissions as requested_permissions
+from ..runs.tidying.findings import Finding
 from ..upgrade import BuildError, check_build
 from . import daemon_storage
 from .context import Context

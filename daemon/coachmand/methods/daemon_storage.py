@@ -13,8 +13,8 @@ from ..evidence.index import Leftover
 from ..indexing import as_rows, tell
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs.chosen import chosen
-from ..runs.cleanup import Cleaned, Wanted
+from ..runs.tidying.chosen import chosen
+from ..runs.tidying.cleanup import Cleaned, Wanted
 from .context import Context
 
 MAX_TASKS = 1000

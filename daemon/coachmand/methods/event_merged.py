@@ -14,8 +14,8 @@ from ..repos.errors import RepoError
 from ..rpc.envelope import encode_notification
 from ..rpc.errors import RpcError
 from ..rpc.params import must
-from ..runs.lists import with_batch
-from ..runs.merged import Chosen, Merged
+from ..runs.following.lists import with_batch
+from ..runs.following.merged import Chosen, Merged
 from .context import Context
 
 MAX_RUNS = 256

@@ -6,7 +6,7 @@ from coachman import results
 
 from ..rpc.params import must
 from ..rpc.registry import Registry
-from ..runs.turns import over
+from ..runs.control.turns import over
 from .context import Context
 
 MAX_TTL_S = 3600.0

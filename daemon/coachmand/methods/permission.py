@@ -8,10 +8,10 @@ from coachman import results
 
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs import inbox
-from ..runs.record import Record
+from ..runs.control import inbox
+from ..runs.facts.record import Record
+from ..runs.reading.view import View
 from ..runs.run import Run
-from ..runs.view import View
 from . import run_questions
 from .context import Context
 

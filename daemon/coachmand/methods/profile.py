@@ -15,10 +15,10 @@ from .. import config_profiles
 from ..config import Config
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs.gating import connected
-from ..runs.missing import unknown_profile
-from ..runs.prepare import find_program
-from ..runs.requested_profile import walls_of
+from ..runs.intake.profile import walls_of
+from ..runs.preparing.gating import connected
+from ..runs.preparing.missing import unknown_profile
+from ..runs.preparing.prepare import find_program
 from .context import Context
 
 

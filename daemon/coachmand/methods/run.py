@@ -12,15 +12,16 @@ from coachman.wire import LIST_ROWS, LOG_LINES
 from ..evidence.rundir import RunDirectory
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs import inbox, waiting
-from ..runs.attention import attention_of
-from ..runs.lists import Filter, list_runs, with_batch
-from ..runs.record import Record
-from ..runs.resumption import why_not
+from ..runs.control import inbox
+from ..runs.facts.record import Record
+from ..runs.following import waiting
+from ..runs.following.lists import Filter, list_runs, with_batch
+from ..runs.intake.resumption import why_not
+from ..runs.reading.attention import attention_of
+from ..runs.reading.summary import summary_of
+from ..runs.reading.transcript import transcript
+from ..runs.reading.view import View
 from ..runs.run import Run
-from ..runs.summary import summary_of
-from ..runs.transcript import transcript
-from ..runs.view import View
 from . import run_diff, run_policy, run_questions, run_start, run_turns
 from .context import Context
 

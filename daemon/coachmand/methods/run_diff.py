@@ -9,7 +9,7 @@ from coachman import records, results
 from ..repos.errors import RepoError
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs import diffs
+from ..runs.following import diffs
 from .context import Context
 
 DIFF_BYTES = 256 * 1024

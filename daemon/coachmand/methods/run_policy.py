@@ -11,7 +11,7 @@ from ..evidence import ids
 from ..evidence.rundir import RunDirectory
 from ..rpc.errors import RpcError
 from ..rpc.registry import Registry
-from ..runs import compiled
+from ..runs.preparing import compiled
 from .context import Context
 
 

@@ -10,12 +10,12 @@ from coachman import results
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from ..rpc.registry import Registry
-from ..runs import inbox
-from ..runs.record import Record
-from ..runs.request import KEY
+from ..runs.control import inbox
+from ..runs.control.turns import over
+from ..runs.facts.record import Record
+from ..runs.intake.request import KEY
+from ..runs.reading.view import View
 from ..runs.run import Run
-from ..runs.turns import over
-from ..runs.view import View
 from .context import Context
 
 MAX_CHARACTERS = 16 * 1024

@@ -7,9 +7,9 @@ from attrs import evolve
 from coachman import results
 
 from ..rpc.registry import Registry
-from ..runs.record import Record
-from ..runs.request import StartRequest
-from ..runs.resumption import ResumeRequest
+from ..runs.facts.record import Record
+from ..runs.intake.request import StartRequest
+from ..runs.intake.resumption import ResumeRequest
 from .context import Context
 from .run_turns import REFUSALS_OF_STARTS
 

@@ -11,10 +11,10 @@ from coachman import results
 from ..rpc.errors import RpcError
 from ..rpc.params import must
 from ..rpc.registry import Registry
-from ..runs import inbox
-from ..runs.request import KEY, are_words
-from ..runs.resumption import ResumeRequest
-from ..runs.turns import over
+from ..runs.control import inbox
+from ..runs.control.turns import over
+from ..runs.intake.request import KEY, are_words
+from ..runs.intake.resumption import ResumeRequest
 from .context import Context
 
 # Of whatever starts a run.

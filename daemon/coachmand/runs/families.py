@@ -14,10 +14,10 @@ from attrs import define
 
 from ..failpoints import reach
 from ..rpc.errors import RpcError
-from . import inbox
-from .record import Record
+from .control import inbox
+from .facts.record import Record
+from .reading.summary import summary_of
 from .services import Services
-from .summary import summary_of
 
 if TYPE_CHECKING:
     from .run import Run

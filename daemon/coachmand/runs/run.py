@@ -23,28 +23,32 @@ from ..journal import vocabulary as v
 from ..journal.lines import Entry
 from ..journal.log import Journal
 from ..redaction import Redactor
-from . import adoption, decisions, inbox, ladder, late, requests, transitions
-from .asking import Asking
-from .attempt import Attempt
-from .attempts import Attempts
-from .budgets import Budget
-from .check import Check
-from .clock import boottime_s, stamp
-from .conclusion import ENDED_BY_REASON, conclude, write_result
-from .deadlines import LIVING
-from .disk import DiskWatch
-from .end import End
-from .keepers import KeeperError, Starting
-from .lending import Lending
-from .preparation import Preparation
-from .prepare import Launch, admin_dir, secret_names
-from .product import product_of
-from .questions import Questions
-from .record import Record
+from .attempts import adoption
+from .attempts.attempt import Attempt
+from .attempts.following import Attempts
+from .attempts.preparation import Preparation
+from .control import inbox, noting, requests
+from .control.asking import Asking
+from .control.budgets import Budget
+from .control.disk import DiskWatch
+from .control.questions import Questions
+from .control.timing import Timing
+from .control.turns import Turns
+from .credentials.lending import Lending
+from .ending import ladder
+from .ending.check import Check
+from .ending.conclusion import ENDED_BY_REASON, conclude, write_result
+from .ending.end import End
+from .ending.product import product_of
+from .facts import transitions
+from .facts.clock import boottime_s, stamp
+from .facts.deadlines import LIVING
+from .facts.record import Record
+from .keepers.starting import KeeperError, Starting
+from .preparing.prepare import Launch, admin_dir, secret_names
+from .reading import late
+from .reading.view import View
 from .services import Services
-from .timing import Timing
-from .turns import Turns
-from .view import View
 
 log = structlog.get_logger("run")
 
@@ -296,7 +300,7 @@ class Run:
             case inbox.FeedFailed() | inbox.LoginRenewed() | inbox.LoginTold():
                 await self._note(message)
             case inbox.NetworkDecided():
-                await decisions.note(self)
+                await noting.note(self)
             case inbox.Slept():
                 await self.timing.notice_sleep()
             case inbox.Priced():

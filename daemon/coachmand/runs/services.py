@@ -18,17 +18,17 @@ from ..permissions.programs import Programs
 from ..repos.pool import GitWorkers
 from .admission import Admission
 from .boundary import Boundary, Outlook
-from .feeds import Feeds
+from .ending.sentinel import Sentinels
+from .following.feeds import Feeds
+from .following.notices import Notices
+from .keepers.scopes import Scopes
 from .locks import Locks
-from .notices import Notices
-from .scopes import Scopes
-from .sentinel import Sentinels
 from .storage import Storage
-from .survivors import Survivors
+from .tidying.survivors import Survivors
 
 if TYPE_CHECKING:
+    from .credentials.logins import Logins
     from .families import Families
-    from .logins import Logins
     from .run import Run
 
 

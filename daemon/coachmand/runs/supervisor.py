@@ -15,27 +15,28 @@ from ..evidence.rundir import RunDirectory
 from ..journal.damage import DamagedError
 from ..journal.log import Journal, read_file
 from ..redaction import Redactor
-from . import inbox, inputs
-from .acceptance import Acceptance
-from .cleanup import Cleanup
-from .clock import asleep_s
-from .environment import environment_of
+from .attempts.replay import fold, latest_checkpoint
+from .control import inbox
+from .control.leases import Leases
+from .control.timing import SLEPT_AT_LEAST_S
+from .credentials.environment import environment_of
+from .credentials.logins import Logins
+from .ending.rescue import Rescue
+from .facts.clock import asleep_s
+from .facts.record import Record
 from .families import Families
-from .leases import Leases
-from .logins import Logins
-from .planning import Planned
-from .prepare import secret_names
-from .record import Record
-from .replay import fold, latest_checkpoint
-from .request import StartRequest
-from .rescue import Rescue
-from .resumption import ResumeRequest
-from .retention import Retention
+from .intake import inputs
+from .intake.acceptance import Acceptance
+from .intake.planning import Planned
+from .intake.request import StartRequest
+from .intake.resumption import ResumeRequest
+from .preparing.prepare import secret_names
+from .reading.view import View
 from .run import Run
 from .services import Services
 from .tasks import TaskStore
-from .timing import SLEPT_AT_LEAST_S
-from .view import View
+from .tidying.cleanup import Cleanup
+from .tidying.retention import Retention
 
 log = structlog.get_logger("supervisor")
 RECOVERIES_AT_ONCE = 16

@@ -11,8 +11,8 @@ from .. import durable
 from ..evidence.rundir import encode_json, put_json, read_json
 from ..evidence.state import StateDirectory
 from ..journal.damage import DamagedError
-from .clock import epoch_ms
-from .record import Record, Repository
+from .facts.clock import epoch_ms
+from .facts.record import Record, Repository
 
 MAKING = ""
 

@@ -15,7 +15,7 @@ import live_runs as live
 import recovery_state as at
 from agents_model import ModelServer
 from coachmand.failpoints import LOGIN_STEPS, VARIABLE
-from coachmand.runs.logins import AGAIN_S, EARLY_S
+from coachmand.runs.credentials.logins import AGAIN_S, EARLY_S
 from daemon_process import DaemonProcess, make_repository
 from live_stage import eventually
 from token_server import TokenServer
