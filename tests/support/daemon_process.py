@@ -13,7 +13,7 @@ from typing import Any
 
 import coachman
 from coachmand.keeper.system import start_ticks
-from coachmand.runs.keepers.starting import end_keeper, keeper_alive
+from coachmand.runs.keepers.starting import end_keeper, keeper_alive, read_exit
 from forked_process import ForkedProcess, fork_daemon
 
 READY_LIMIT_S = 60.0
@@ -196,16 +196,18 @@ class DaemonProcess:
         if self.process is not None and self.process.poll() is None:
             self.kill()
         ends = time.monotonic() + STOP_LIMIT_S
-        while (held := self._held()) and time.monotonic() < ends:
+        while (held := [*filter(keeper_alive, self._attempts())]) and time.monotonic() < ends:
             for attempt in held:
-                # What was only just starting does not end with its keeper.
                 end_keeper(attempt)
             time.sleep(0.02)
+        for attempt in self._attempts():
+            # A sandbox that was only just starting does not end with its keeper.
+            if read_exit(attempt) is None:
+                end_keeper(attempt)
 
-    def _held(self) -> list[Path]:
-        """Attempts whose lock somebody holds: a keeper, or one on its way."""
-        locks = self.state.glob("runs/*/attempts/**/keeper.lock")
-        return [lock.parent for lock in locks if keeper_alive(lock.parent)]
+    def _attempts(self) -> list[Path]:
+        """Those that have, had or are about to have a keeper."""
+        return [lock.parent for lock in self.state.glob("runs/*/attempts/**/keeper.lock")]
 
 
 def _is_keeper(state: Mapping[str, Any]) -> bool:
