@@ -29,7 +29,7 @@ async def resolve(supervisor: Supervisor, reference: str, directory: str | None)
         return reference
     if is_run_id(reference):
         return await _known(supervisor, reference)
-    repo = await _repo_of(supervisor, directory)
+    repo = await repo_of(supervisor, directory)
     if reference == NEWEST:
         return await _newest(supervisor, repo, directory)
     if tasks := await _of_task(supervisor, reference):
@@ -78,7 +78,8 @@ async def _known(supervisor: Supervisor, run: str) -> str:
     return run
 
 
-async def _repo_of(supervisor: Supervisor, directory: str | None) -> str | None:
+async def repo_of(supervisor: Supervisor, directory: str | None) -> str | None:
+    """The key of the repository that ``directory`` lies in; None where it lies in none."""
     if directory is None:
         return None
     try:

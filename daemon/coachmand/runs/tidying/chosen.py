@@ -4,10 +4,8 @@ from collections.abc import Sequence
 
 import trio
 
-from ...evidence.state import repo_key
-from ...repos.errors import RepoError
 from ...rpc.errors import RpcError
-from ..following.references import resolve
+from ..following.references import repo_of, resolve
 from ..supervisor import Supervisor
 
 TaskKey = tuple[str, str]
@@ -23,7 +21,7 @@ async def chosen(
     if not runs and not tasks:
         return frozenset(), frozenset()
     known = await _known(supervisor)
-    here = await _here(supervisor, directory)
+    here = await repo_of(supervisor, directory)
     whole = {_one(name, known.get(name, []), here) for name in tasks}
     single = set()
     for name in runs:
@@ -39,15 +37,6 @@ async def _known(supervisor: Supervisor) -> dict[str, list[TaskKey]]:
     for task in await trio.to_thread.run_sync(lambda: list(supervisor.tasks.all())):
         found.setdefault(task.name, []).append((task.repo, task.name))
     return found
-
-
-async def _here(supervisor: Supervisor, directory: str | None) -> str | None:
-    if directory is None:
-        return None
-    try:
-        return repo_key((await supervisor.services.workers.locate(directory)).common_dir)
-    except RepoError:
-        return None
 
 
 def _one(name: str, found: Sequence[TaskKey], here: str | None) -> TaskKey:
