@@ -31,7 +31,8 @@ from coachmand.runs.boundary import Boundary, Outlook
 from coachmand.runs.facts.clock import boot_id
 from coachmand.runs.facts.record import Record
 from coachmand.runs.preparing.launching import launch_record
-from coachmand.runs.preparing.prepare import admin_name, prepare
+from coachmand.runs.preparing.prepare import prepare
+from coachmand.runs.preparing.worktree import admin_name
 from coachmand.runs.services import Services
 from coachmand.runs.tasks import TaskStore
 from sandbox_launch import memfd

@@ -23,7 +23,7 @@ from coachmand.keeper.spawn import attempt_mark
 from coachmand.runs.attempts.dialogue import Dialogue, Input, Output
 from coachmand.runs.facts.record import Record
 from coachmand.runs.keepers.segments import SegmentReader
-from coachmand.runs.preparing.prepare import agent_request
+from coachmand.runs.preparing.policy import agent_request
 from daemon_process import DaemonProcess
 
 ENDS_WITHIN_S = 90

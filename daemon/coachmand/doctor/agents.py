@@ -24,7 +24,7 @@ from ..runs.intake.adopted import source_of
 from ..runs.intake.network import configured_words, own_destinations, told_destinations
 from ..runs.preparing.gating import upstream_of
 from ..runs.preparing.missing import missing_program, unknown_agent
-from ..runs.preparing.prepare import Program, find_program, secret_names
+from ..runs.preparing.program import Program, find_program, secret_names
 from ..runs.services import Means
 from .reaching import Destinations, reached
 from .walls import configured_walls

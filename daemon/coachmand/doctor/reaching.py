@@ -9,7 +9,7 @@ from coachman.diagnosis import failed, ok, warning
 from coachman.results import Diagnosis
 from coachman_sandbox.network import Network, parse
 
-from ..runs.preparing.prepare import Program
+from ..runs.preparing.program import Program
 from ..runs.services import Means
 from .rehearsal import rehearse
 

@@ -12,7 +12,7 @@ from coachman_sandbox.executables import ExecutableError
 from ..rpc.registry import Registry
 from ..runs.intake.profile import walls_of
 from ..runs.preparing.missing import unknown_agent
-from ..runs.preparing.prepare import find_program
+from ..runs.preparing.program import find_program
 from ..runs.services import Means
 from .context import Context
 

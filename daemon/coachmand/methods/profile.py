@@ -18,7 +18,7 @@ from ..rpc.registry import Registry
 from ..runs.intake.profile import walls_of
 from ..runs.preparing.gating import connected
 from ..runs.preparing.missing import unknown_profile
-from ..runs.preparing.prepare import find_program
+from ..runs.preparing.program import find_program
 from .context import Context
 
 

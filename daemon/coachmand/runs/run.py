@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
@@ -45,10 +45,14 @@ from .facts.clock import boottime_s, stamp
 from .facts.deadlines import LIVING
 from .facts.record import Record
 from .keepers.starting import KeeperError, Starting
-from .preparing.prepare import Launch, admin_dir, secret_names
+from .preparing.program import secret_names
+from .preparing.worktree import admin_dir
 from .reading import late
 from .reading.view import View
 from .services import Services
+
+if TYPE_CHECKING:
+    from .preparing.prepare import Launch
 
 log = structlog.get_logger("run")
 

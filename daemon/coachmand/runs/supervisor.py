@@ -30,7 +30,7 @@ from .intake.acceptance import Acceptance
 from .intake.planning import Planned
 from .intake.request import StartRequest
 from .intake.resumption import ResumeRequest
-from .preparing.prepare import secret_names
+from .preparing.program import secret_names
 from .reading.view import View
 from .run import Run
 from .services import Services

@@ -31,7 +31,8 @@ from ..keepers.starting import (
     read_state,
 )
 from ..preparing.launching import launch_record
-from ..preparing.prepare import Launch, agent_request, compile_launch
+from ..preparing.policy import agent_request
+from ..preparing.prepare import Launch, compile_launch
 from ..preparing.shown import is_shown, show_repository
 from .attempt import Attempt
 from .dialogue import ReplayDivergedError

@@ -17,7 +17,8 @@ from ..control import inbox, noting
 from ..facts.clock import boottime_s
 from ..facts.deadlines import KEEPER_MARGIN_S
 from ..keepers.starting import KeeperError, end_keeper
-from ..preparing.prepare import Launch, admin_dir
+from ..preparing.prepare import Launch
+from ..preparing.worktree import admin_dir
 from ..tasks import TaskStore
 from . import beside
 

@@ -13,7 +13,7 @@ from ...rpc.errors import RpcError
 from ..control import inbox
 from ..facts import deadlines
 from ..facts.clock import Moment, boottime_s
-from ..preparing.prepare import secret_names
+from ..preparing.program import secret_names
 from .environment import environment_of
 
 if TYPE_CHECKING:

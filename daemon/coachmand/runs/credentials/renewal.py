@@ -36,7 +36,8 @@ from ..facts.clock import boottime_s
 from ..facts.members import Site
 from ..keepers.starting import KeeperError, end_keeper, keeper_alive, read_exit
 from ..preparing.gating import connected, upstream_of
-from ..preparing.prepare import Launch, Program, command_of, find_program, forbidden_roots
+from ..preparing.prepare import Launch
+from ..preparing.program import Program, command_of, find_program, forbidden_roots
 from ..services import Services
 
 LIMIT_S = 60.0

@@ -7,8 +7,8 @@ import trio
 from attrs import asdict, evolve, field, frozen
 
 from ...repos.errors import RepoError
-from ..preparing.prepare import admin_dir
 from ..preparing.shown import hide_repository
+from ..preparing.worktree import admin_dir
 from . import outputs
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ...evidence.pricing import price_of
 from ..control.costs import served_by
 from ..facts.record import Repository
 from ..preparing.missing import missing_program, no_agent, unknown_agent
-from ..preparing.prepare import Program, find_program
+from ..preparing.program import Program, find_program
 from ..services import Services
 from .request import StartRequest, usage
 

@@ -20,7 +20,7 @@ from ..facts.clock import boottime_s
 from ..facts.grants import NOTHING, Delegate, Limits
 from ..facts.record import NO_REPOSITORY, Repository
 from ..families import Families
-from ..preparing.prepare import policy_as
+from ..preparing.policy import policy_as
 from ..tasks import TaskStore
 from .bases import base_below
 from .planning import Planned

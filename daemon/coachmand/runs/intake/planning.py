@@ -17,7 +17,8 @@ from ..facts.clock import Moment
 from ..facts.places import check_neutral
 from ..facts.record import Executable, Record
 from ..preparing.briefing import briefed
-from ..preparing.prepare import Program, planned_policy, secret_names
+from ..preparing.policy import planned_policy
+from ..preparing.program import Program, secret_names
 from ..services import Services
 from ..tasks import Task, TaskStore
 from .adopted import find_session

@@ -14,7 +14,7 @@ from ..keepers.starting import read_state
 
 if TYPE_CHECKING:
     from ..services import Services
-    from .prepare import Program
+    from .program import Program
 
 # Who sees to a cap: the kernel refuses more, the run is ended once it was found to have more,
 # or nobody; None until it runs.
