@@ -117,7 +117,7 @@ def renewed(login: Login, own: bytes, returned: bytes, now_s: float) -> bytes:
     told, new = _object(own), _object(returned)
     before, after = _tokens(login, told), _tokens(login, new)
     if after.access == before.access:
-        raise LoginError("it was not renewed")
+        raise LoginError("its access token is the one from before")
     if not before.expires_s < after.expires_s < now_s + MAX_LIFETIME_S or after.expires_s < now_s:
         raise LoginError("what came back does not expire later than what is there")
     if _account(login, told, before) != _account(login, new, after):

@@ -105,6 +105,9 @@ class _Reader:
         for key in table:
             if key not in attributes:
                 raise self._unknown((*path, key), attributes)
+            if isinstance(table[key], dict) and f"{key}s" in attributes:
+                named = f"is one name, no table; did you mean `[{key}s.NAME]`?"
+                raise self.complaint((*path, key), named)
         members = {
             attributes[key].name: self._value(attributes[key].metadata, value, (*path, key))
             for key, value in table.items()

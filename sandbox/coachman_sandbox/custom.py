@@ -110,7 +110,7 @@ def _facts(custom: Custom, base: Profile) -> Iterator[tuple[str, str]]:
     """Those that differ from the base's, in words."""
     if custom.mounts:
         mounts = ", ".join(map(str, custom.mounts))
-        yield "host_paths", f"{base.facts['host_paths']}; and {mounts}"
+        yield "host_paths", f"{mounts}; else {base.facts['host_paths']}"
     if custom.instructions is not None and custom.instructions != base.inherits:
         mine = "copies of the agent's configuration, rules and skills of yours"
         project = "the project's own files" if base.repository else "the prompt and the inputs"
@@ -124,7 +124,13 @@ def _facts(custom: Custom, base: Profile) -> Iterator[tuple[str, str]]:
         words = {"allow": "allowed and recorded", "ask": "asked for", "deny": "denied"}
         yield "permissions", f"{words[custom.permissions]}, unless the run says otherwise"
     if custom.caps or custom.delegate is False:
-        caps = [f"{name} {amount}" for name, amount in custom.caps]
-        more = [f"caps of its own: {', '.join(caps)}"] if caps else []
+        caps = ", ".join(_cap(name, amount) for name, amount in custom.caps)
+        more = [f"caps of its own: {caps}"] if caps else []
         more += ["no delegate"] if custom.delegate is False else []
         yield "confinement", "; ".join([base.facts["confinement"], *more])
+
+
+def _cap(name: str, amount: int) -> str:
+    """One of `Caps`, with its bytes in MiB."""
+    kind = name.removesuffix("_bytes")
+    return f"{kind} {amount}" if kind == name else f"{kind} {amount / (1 << 20):.15g} MiB"

@@ -316,7 +316,8 @@ REVIEW = Profile(
     facts={
         **EDIT.facts,
         "worktree": "the task's own worktree, read-only at /workspace; results go to /output",
-        "repository": "objects, refs and history read-only; its configuration without remotes",
+        "repository": "what the base reaches, read-only: its history, and branches and tags that "
+        "lie in it; nothing of other branches, stashes or tasks, no remotes, no hooks",
     },
     build=review,
     writes=False,

@@ -269,11 +269,14 @@ def lent(
 
 
 def _facts(console: "Console", client: "Client", started: "RunStarted") -> "Mapping[str, str]":
-    """What its profile means, in words, where somebody reads it who may know of the host."""
+    """What its profile means, in words, where somebody reads it who may know of the host.
+
+    Its network and permissions are in the header: those of this run, not what the profile has.
+    """
     if console.json or console.quiet or "compiled" not in started:
         return {}
-    effective = started["effective"]
-    return client.profile.explain(effective["profile"], effective["agent"])["facts"]
+    facts = client.profile.explain(started["effective"]["profile"])["facts"]
+    return {name: facts[name] for name in facts if name not in ("network", "permissions")}
 
 
 def report(

@@ -98,5 +98,10 @@ def _access(context: Context, agent: str | None) -> AgentAccess:
     try:
         program = find_program(agent, adapter, services, services.environment)
     except ExecutableError as error:
-        raise RpcError("AgentFailed", str(error)) from error
+        raise RpcError(
+            "AgentFailed",
+            f"cannot explain for {agent}: {error}",
+            f"here the daemon's own PATH counts: name it as `executable` of [agents.{agent}], or "
+            f"say coachman run -a {agent} --dry-run, which looks on yours",
+        ) from error
     return program.access

@@ -41,6 +41,10 @@ caps = { tasks = 50, disk = "3GiB" }
 [profiles.native]
 inherits = "host"
 
+[agents.mine]
+adapter = "acp"
+command = ["mine"]
+
 [profiles.gone]
 inherits = "edit"
 trusted = true
@@ -150,7 +154,9 @@ def test_what_is_compiled_can_be_seen_before_and_after(
 
     assert "tools (inherits edit, trusted)" in listed
     assert "look (inherits tools)" in listed
-    assert f"and {data}/chain read-only, {data}/bin read-only" in explained
+    assert f"{data}/chain read-only, {data}/bin read-only" in explained
+    assert f"{data}/link read-only; else /usr and a synthesized /etc" in explained
+    assert "caps of its own: tasks 77, disk 3072 MiB\n" in explained
     assert f"read-write  {data}/write\n" in explained
     assert "your values of TEAM" in explained
     assert "profile tools (made of edit), permissions allow" in dry
@@ -159,6 +165,24 @@ def test_what_is_compiled_can_be_seen_before_and_after(
     assert recorded["policy"]["profile"] == "tools"
     assert mounts[f"{data}/link"]["source"] == f"{data}/far"
     assert (caps["tasks"], caps["disk_bytes"]) == (77, 3 << 30)
+
+
+def test_a_dry_run_tells_of_this_run(daemon: DaemonProcess, repo: Path, data: Path) -> None:
+    """The agent is found on the PATH of the shell, and the network is the one of the run."""
+    program = data / "mine" / "mine"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{program.parent}:{daemon.env['PATH']}"}
+    words = ["run", "-a", "mine", "--network", "host", "--dry-run", "say hi"]
+    dry = daemon.cli(*words, cwd=repo, env=path)
+    explained = daemon.cli("profile", "explain", "edit", "-a", "mine", cwd=repo, env=path)
+
+    assert dry.returncode == 0, dry.stderr
+    assert f"{program}\n" in dry.stdout
+    assert "network host (the machine's own" in dry.stdout
+    assert "no service of this machine" not in dry.stdout
+    assert "the daemon's own PATH counts" in explained.stderr
 
 
 def test_permissions_are_the_profiles_unless_the_run_says(

@@ -116,6 +116,9 @@ REFUSED = {
     '[notify]\non = ["ended", "wat"]': "`notify.on` on line 2 must be one or an array of "
     "attention, ended, limited, degraded, not an array with 'wat'",
     "[agents.x]\nadapter = 'acp'\ncommand = ['a/b']": "not an array with 'a/b'",
+    '[profile.ci]\ninherits = "edit"': "`profile` on line 1 is one name, no table; did you mean "
+    "`[profiles.NAME]`?",
+    '[agent.x]\nadapter = "demo"': "did you mean `[agents.NAME]`?",
     "timeouts = 3": "`timeouts` on line 1 must be a table, not 3",
     "agents = []": "`agents` on line 1 must be a table, not an empty array",
     "[capacity]\nmax_active = true": "`capacity.max_active` on line 2 must be a whole number "

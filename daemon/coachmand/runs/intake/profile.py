@@ -28,7 +28,7 @@ def profile_of(request: StartRequest, services: Services) -> Chosen:
     name = request.profile or services.config.profile
     found = config_profiles.find(services.config, name)
     if found is None:
-        raise unknown_profile(services, f"there is no profile {name!r}")
+        raise unknown_profile(services, f"cannot start: there is no profile {name!r}")
     walls, custom = found
     if request.delegate is not None and walls.no_delegate is not None:
         raise usage(
