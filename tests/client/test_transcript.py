@@ -53,6 +53,12 @@ def tailed(*events: dict[str, Any], asking: bool = True) -> list[str]:
     return stream.getvalue().splitlines()
 
 
+def test_what_went_wrong_beside_the_agent_is_told() -> None:
+    """A login that was not renewed may be why the run failed, and `log` is where one looks."""
+    told = {"type": "error", "message": "the login was not renewed"}
+    assert logged(told) == tailed(told) == ["  error: the login was not renewed"]
+
+
 def test_a_tool_stands_behind_the_question_about_it() -> None:
     """What a person allowed first was not done before they were asked."""
     assert logged(CALL, ASKED, resolved("allow_once", ME), DONE) == [

@@ -26,6 +26,7 @@ _PREFIX = {
     "question": "  ? ",
     "answer": "  = ",
     "note": "  note: ",
+    "error": "  error: ",
     "thought": "thinking: ",
     "user": "prompt: ",
     "output": "  | ",

@@ -29,7 +29,7 @@ AS_IT_IS = frozenset({"tool", "options", "patch", "patch_b64", "final_message", 
 # Lines of a journal in which the daemon itself speaks.
 SPOKEN = ("run.", "attempt.", "error", "check.", "permission.", "feed.", "agent.input")
 # Lines of a transcript of which the same is true.
-SPOKEN_KINDS = ("state", "answer")
+SPOKEN_KINDS = ("state", "answer", "error")
 _EVENT = b'"event":{"type":"'
 _SPOKEN = tuple(kind.encode() for kind in SPOKEN)
 

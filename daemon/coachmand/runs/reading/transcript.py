@@ -196,10 +196,17 @@ def _line(event: dict[str, Any]) -> tuple[str, str] | None:
             return "state", f"deadline expired: {event.get('which')}"
         case v.CHECK_STARTED | v.SETUP_STARTED:
             return "state", f"{event['type'].partition('.')[0]}: {event['command']}"
-        case v.NOTICE:
-            return "note", str(event.get("text"))
+        case v.NOTICE | v.ERROR:
+            return _told(event)
         case _:
             return _in_words(event)
+
+
+def _told(event: dict[str, Any]) -> tuple[str, str]:
+    """The same of what the agent notes, and of what went wrong beside it."""
+    if event["type"] == v.ERROR:
+        return "error", str(event["message"])
+    return "note", str(event.get("text"))
 
 
 def _in_words(event: dict[str, Any]) -> tuple[str, str] | None:
