@@ -56,7 +56,7 @@ sys.path[:0] = {sys.path!r}
 import os, trio
 from functools import partial
 from pathlib import Path
-from coachmand.runs.link import launch
+from coachmand.runs.keepers.link import launch
 trio.run(launch, {attempt.record(["/bin/cat"])!r}, {str(attempt.directory / "keeper.lock")!r})
 os.kill(os.getpid(), 9)
 """

@@ -15,7 +15,7 @@ CAPS = Caps(memory_bytes=3 << 30)
 
 @pytest.fixture(autouse=True)
 def _tools(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coachmand.runs.scopes.TOOLS_PATH", str(state_dir))
+    monkeypatch.setattr("coachmand.runs.keepers.scopes.TOOLS_PATH", str(state_dir))
 
 
 def busctl(directory: Path, script: str) -> dict[str, str]:

@@ -47,10 +47,11 @@ RETRY_S = 0.05
 
 
 class Watcher:
-    """Turns what a keeper tells into messages for its run."""
+    """Turns what the keeper of an attempt tells into messages for its run."""
 
-    def __init__(self, run: "Run") -> None:
+    def __init__(self, run: "Run", attempt: int) -> None:
         self._run = run
+        self._attempt = attempt
 
     def output(self, stdout: int, stderr: int) -> None:
         self._run.timing.heard()
@@ -60,7 +61,7 @@ class Watcher:
         self._run.post(inbox.NetworkDecided())
 
     def exited(self, record: dict[str, Any]) -> None:
-        self._run.post(inbox.Exited(record))
+        self._run.post(inbox.Exited(self._attempt, record))
 
     def storage(self, error: str | None, number: int | None) -> None:
         if error is None:
@@ -273,7 +274,7 @@ async def _reach(run: "Run", path: os.PathLike[str]) -> KeeperLink | None:
 
 
 async def _attach(run: "Run", path: os.PathLike[str]) -> KeeperLink:
-    watcher = Watcher(run)
+    watcher = Watcher(run, run.view.attempt)
     link = await KeeperLink.attach(path, run.services.generation, watcher, run.nursery)
     watcher.storage(link.status["storage_error"], link.status["storage_errno"])
     return link
@@ -329,7 +330,7 @@ async def _read_end(run: "Run", path: os.PathLike[str]) -> None:
         run.attempt.dialogue.check_said_again()
     exit = read_exit(path)
     if exit is not None:
-        run.post(inbox.Exited(exit))
+        run.post(inbox.Exited(run.view.attempt, exit))
         return
     await _end_keeper(run, path)
     run.end.lost("keeper_lost")

@@ -64,8 +64,9 @@ class NetworkDecided:
 
 @frozen
 class Exited:
-    """The agent's process tree is gone; ``exit`` is the keeper's record."""
+    """The process tree of an attempt's agent is gone; ``exit`` is the keeper's record."""
 
+    attempt: int
     exit: dict[str, Any]
 
 

@@ -59,7 +59,7 @@ class End:
         match message:
             case inbox.Failed(message=text):
                 self.failure = text
-            case inbox.Exited(exit=exit) if not self.is_lost:
+            case inbox.Exited(attempt=number, exit=exit) if self._is_news(number):
                 reach("end.exited")
                 self.exit = self._trusted(exit)
                 # The end follows once all of the output is read, whoever announced it or not.
@@ -70,6 +70,11 @@ class End:
                 self._epilogue = message
             case inbox.CheckDone():
                 self._run.check.note(message)
+
+    def _is_news(self, attempt: int) -> bool:
+        """Whether that attempt's end is still to come: its keeper tells it again when asked."""
+        view = self._run.view
+        return attempt == view.attempt and not view.attempt_over and not self.is_lost
 
     def _trusted(self, exit: dict[str, Any]) -> dict[str, Any]:
         """An end whose logs may not be on the disk is known by nobody."""
