@@ -503,13 +503,17 @@ def limited(wire: Plain, seconds: str) -> None:
 
 
 def limited_once(wire: Plain, seconds: str) -> None:
-    """A limit the first time; then it tells how long its key is."""
+    """A limit the first time; then it tells how long its key is, and ends its turn a little later.
+
+    By then it has written more than the first time, and goes on all the same.
+    """
     marker = os.path.expanduser("~/was-limited")
     if not os.path.exists(marker):
         os.close(os.open(marker, os.O_CREAT | os.O_WRONLY))
         limited(wire, seconds)
         return
     wire.say(f"a key of {len(os.environ.get('HOSTILE_KEY', ''))}")
+    time.sleep(0.5)
     wire.end()
 
 
