@@ -24,7 +24,7 @@ from coachmand.runs.attempts.dialogue import Dialogue, Input, Output
 from coachmand.runs.facts.record import Record
 from coachmand.runs.keepers.segments import SegmentReader
 from coachmand.runs.preparing.policy import agent_request
-from daemon_process import DaemonProcess
+from daemon_process import STOP_LIMIT_S, DaemonProcess
 
 ENDS_WITHIN_S = 90
 ENDED_BY_OTHERS = ("cancelled", "interrupt_unconfirmed", "wall")
@@ -105,7 +105,7 @@ class Storm:
         starting.join()
         assert self.daemon.process is not None
         self.daemon.process.kill()
-        self.daemon.process.wait()
+        self.daemon.process.wait(STOP_LIMIT_S)
         self.kills += 1
 
     def _start_quietly(self) -> None:
